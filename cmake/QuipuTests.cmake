@@ -136,7 +136,8 @@ endfunction()
 set(quipu_tests_of_a_server
     contract.adk_answer contract.adk_live contract.adk_rules contract.adk_service
     contract.adk_event contract.adk_live_thread contract.adk_snapshot contract.store_artifact
-    contract.store_compact contract.store_log contract.store_settings contract.store_state
+    contract.store_compact contract.store_log contract.store_memory contract.store_memory_edit
+    contract.store_settings contract.store_state
     contract.store_usage contract.tool_pairs
     contract.store_call contract.store_fork contract.store_list contract.store_message
     contract.store_recall contract.store_search contract.store_search_query contract.store_session

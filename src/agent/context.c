@@ -365,6 +365,30 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
     return status;
 }
 
+/* The prompt of a store behind a server: made, logged or built again there, by the same functions.
+ * What the caller gave goes along in the sizes of this version. */
+static quipu_status context_ask(context_call *run, const quipu_call_options *call,
+                                quipu_error *reterr)
+{
+    qp_turn *turn = &run->turn;
+    quipu_context_options *own = &run->options;
+    quipu_model_rows rows = quipu_model_rows_of(NULL, 0);
+    quipu_status status = QUIPU_OK;
+
+    own->request = own->request != NULL ? &turn->request : NULL;
+    own->usage = own->usage != NULL ? &run->usage : NULL;
+    own->memory_tokens = turn->options.memory_tokens;
+    own->sections = NULL;
+    if (own->models != NULL) {
+        rows = *own->models;
+        status = QP_SLICE_READ(&rows, quipu_model_row, &turn->memory, reterr);
+        own->models = &rows;
+    }
+    return status == QUIPU_OK ? qp_memory_context_ask(turn->store, own, call, &turn->memory,
+                                                      &run->result->pub, reterr)
+                              : status;
+}
+
 /* See <quipu/agent.h>. The result takes the turn's arena over, so that nothing is copied; on
  * failure both are freed. */
 quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *options,
@@ -385,10 +409,6 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
         return qp_error_set(reterr, QUIPU_MISUSE, "a context needs a store, options and a place");
     }
     turn->provider = &run.provider;
-    status = qp_memory_check_local(store, "quipu_context_get", reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
     status = context_read(&run, options, call, reterr);
     if (status == QUIPU_OK) {
         /* A NUL ends the text that quipu_arena_copy() made. */
@@ -398,7 +418,9 @@ quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *
                                     : qp_error_set(reterr, QUIPU_NOMEM, "no room for a prompt");
     }
     if (status == QUIPU_OK) {
-        status = run.options.at_seq > 0 ? context_past(&run, reterr) : context_next(&run, reterr);
+        status = qp_memory_is_remote(store) ? context_ask(&run, call, reterr)
+                 : run.options.at_seq > 0   ? context_past(&run, reterr)
+                                            : context_next(&run, reterr);
     }
     /* The two histories whose texts the prompt borrowed: they are copied, or not used. */
     quipu_free(turn->held[0]);

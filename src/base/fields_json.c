@@ -208,21 +208,31 @@ static bool fields_take_value(quipu_field_type type, qp_json_node value, quipu_a
     return false;
 }
 
+/* A member that is null is not there. */
+bool qp_fields_take_one(const struct qp_field_name *item, qp_json_node object, quipu_arena *arena,
+                        void *to)
+{
+    const quipu_field *field = &item->field;
+    qp_json_node value = qp_json_get(object, quipu_cstr(item->name));
+    const bool is_there = qp_json_kind_of(value) > QP_JSON_NULL;
+
+    if (is_there && !fields_take_value((quipu_field_type)field->type, value, arena,
+                                       (char *)to + field->offset)) {
+        return false;
+    }
+    if (field->has_offset != QUIPU_FIELD_NO_HAS) {
+        *(bool *)((char *)to + field->has_offset) = is_there;
+    }
+    return true;
+}
+
 /* Unknown members are passed over: a newer server may have sent them. Missing ones stay as the
  * caller set them. */
 bool qp_fields_take(const qp_json_fields *fields, qp_json_node object, quipu_arena *arena, void *to)
 {
     for (size_t i = 0; i < fields->count; i++) {
-        const quipu_field *field = &fields->items[i].field;
-        qp_json_node value = qp_json_get(object, quipu_cstr(fields->items[i].name));
-        const bool is_there = qp_json_kind_of(value) > QP_JSON_NULL;
-
-        if (is_there && !fields_take_value((quipu_field_type)field->type, value, arena,
-                                           (char *)to + field->offset)) {
+        if (!qp_fields_take_one(&fields->items[i], object, arena, to)) {
             return false;
-        }
-        if (field->has_offset != QUIPU_FIELD_NO_HAS) {
-            *(bool *)((char *)to + field->has_offset) = is_there;
         }
     }
     return qp_json_kind_of(object) == QP_JSON_OBJECT;

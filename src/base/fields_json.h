@@ -37,6 +37,10 @@ void qp_fields_members(qp_jsonw *writer, const qp_json_fields *fields, const voi
 /* Writes one member, its key and its value, unless it has none. */
 void qp_fields_write_one(qp_jsonw *writer, const struct qp_field_name *item, const void *from);
 
+/* Reads one member of an object. false: its value is of another kind, or memory is used up. */
+QUIPU_MUST_USE bool qp_fields_take_one(const struct qp_field_name *item, qp_json_node object,
+                                       quipu_arena *arena, void *to);
+
 /* Reads an object that qp_fields_write() wrote; texts go to the arena, members that it lacks stay
  * as they are. false: it is no such object, or memory is used up. */
 QUIPU_MUST_USE bool qp_fields_take(const qp_json_fields *fields, qp_json_node object,

@@ -207,6 +207,28 @@ quipu_status qp_memory_check_local(quipu_store *store, const char *name, quipu_e
     return qp_store_check_here(store, name, reterr);
 }
 
+bool qp_memory_is_remote(const quipu_store *store)
+{
+    return qp_store_is_remote(store);
+}
+
+/* The room agent knows no store: it asks here. */
+quipu_status qp_memory_context_ask(quipu_store *store, const quipu_context_options *options,
+                                   const quipu_call_options *call, quipu_arena *arena,
+                                   quipu_context *ret_context, quipu_error *reterr)
+{
+    const qp_remote *remote = &store->remote;
+    qp_call within;
+    quipu_status status = qp_store_enter_as("quipu_context_get", store, call, &within, reterr);
+
+    assert(options->sections == NULL && qp_store_is_remote(store));
+    if (status == QUIPU_OK) {
+        status = remote->context(remote->ctx, &within, options, arena, ret_context, reterr);
+    }
+    qp_store_leave(&within);
+    return qp_store_fail(status, "make a prompt of", options->key, reterr);
+}
+
 /* See <quipu/memory.h>. Options are checked before the thread starts, so that the caller learns of
  * a mistake here; texts are copied, because the caller's may be gone. */
 quipu_status quipu_memory_start(quipu_store *store, const quipu_memory_options *options,

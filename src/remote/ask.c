@@ -166,7 +166,21 @@ static quipu_status ask_status_of(qp_json_node name)
     return QUIPU_IO;
 }
 
-/* An answer of an error: {"error":{"status":...,"message":...}}.
+/* Copies a short text of an error, cut at a whole character; a member that is missing is "". */
+static void ask_take_name(qp_json_node error, const char *name, quipu_arena *arena, char *to,
+                          size_t size)
+{
+    bool good = true;
+    const quipu_str text = qp_answer_text(error, name, arena, &good);
+    const size_t n = good ? qp_utf8_cut(text, size - 1) : 0;
+
+    if (n > 0) {
+        memcpy(to, text.p, n);
+    }
+    to[n] = '\0';
+}
+
+/* An answer of an error: {"error":{"status":...,"message":...}}, with the field that is wrong.
  * Without such a body, as from a proxy, the status is QUIPU_IO and the text has the number of HTTP.
  * */
 static quipu_status ask_failure(qp_remote_ask *ask, int http_status, quipu_error *reterr)
@@ -174,6 +188,7 @@ static quipu_status ask_failure(qp_remote_ask *ask, int http_status, quipu_error
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_str message = QP_STR_ABSENT;
     quipu_status status = QUIPU_IO;
+    quipu_error field = {0};
     qp_json_node error;
 
     if (qp_json_parse(&ask->doc, qp_buf_str(&ask->answer), NULL, NULL) == QUIPU_OK) {
@@ -183,9 +198,13 @@ static quipu_status ask_failure(qp_remote_ask *ask, int http_status, quipu_error
             QUIPU_OK) {
             message = QP_STR_ABSENT; /* the status says enough */
         }
+        ask_take_name(error, "entity", &arena, field.entity, sizeof(field.entity));
+        ask_take_name(error, "field", &arena, field.field, sizeof(field.field));
+        ask_take_name(error, "rule", &arena, field.rule, sizeof(field.rule));
     }
-    (void)qp_error_set(reterr, status, "%.*s (HTTP %d)", (int)qp_utf8_cut(message, ASK_ERROR_SHOWN),
-                       message.p != NULL ? message.p : "", http_status);
+    (void)qp_error_field(reterr, status, field.entity, field.field, field.rule, "%.*s (HTTP %d)",
+                         (int)qp_utf8_cut(message, ASK_ERROR_SHOWN),
+                         message.p != NULL ? message.p : "", http_status);
     quipu_arena_free(&arena);
     return status;
 }

@@ -214,6 +214,9 @@ static quipu_status open_tables(qp_remote_server *server, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = qp_fields_read(quipu_field_get, "quipu_session_patch", &server->patch, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = qp_fields_read(quipu_field_get, "quipu_memory", &server->memory, reterr);
+    }
     return status;
 }
 
@@ -290,6 +293,12 @@ quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
                               .uncompact = qp_remote_uncompact,
                               .prune = qp_remote_prune,
                               .feed = qp_remote_feed,
-                              .stats = qp_remote_stats};
+                              .stats = qp_remote_stats,
+                              .memory_find = qp_remote_memory_find,
+                              .memory_save = qp_remote_memory_save,
+                              .memory_update = qp_remote_memory_update,
+                              .memory_remove = qp_remote_memory_remove,
+                              .memory_status = qp_remote_memory_status,
+                              .context = qp_remote_context};
     return QUIPU_OK;
 }

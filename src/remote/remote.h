@@ -15,12 +15,13 @@
 /* A server. Constant after qp_remote_open(), but for the pool, which locks by itself. */
 typedef struct qp_remote_server {
     qp_http_pool pool;
-    quipu_arena arena;    /* of the texts below */
-    const char *base;     /* "https://host:port", without a slash at its end */
-    char *auth;           /* the header with the token; NULL: there is none */
-    qp_json_fields info;  /* of quipu_session_info */
-    qp_json_fields fresh; /* of quipu_session_new */
-    qp_json_fields patch; /* of quipu_session_patch */
+    quipu_arena arena;     /* of the texts below */
+    const char *base;      /* "https://host:port", without a slash at its end */
+    char *auth;            /* the header with the token; NULL: there is none */
+    qp_json_fields info;   /* of quipu_session_info */
+    qp_json_fields fresh;  /* of quipu_session_new */
+    qp_json_fields patch;  /* of quipu_session_patch */
+    qp_json_fields memory; /* of quipu_memory */
 } qp_remote_server;
 
 /* A request on its way. Begin it, add to the path, ask, read the document, end it. */
@@ -159,6 +160,26 @@ quipu_status qp_remote_feed(void *ctx, const qp_call *call, const quipu_feed_opt
                             quipu_arena *arena, quipu_feed_page *ret_page, quipu_error *reterr);
 quipu_status qp_remote_stats(void *ctx, const qp_call *call, bool is_quick, quipu_stats *ret_stats,
                              quipu_error *reterr);
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+quipu_status qp_remote_memory_find(void *ctx, const qp_call *call, const quipu_memory_query *query,
+                                   quipu_arena *arena, quipu_memories *ret_memories,
+                                   quipu_error *reterr);
+quipu_status qp_remote_memory_save(void *ctx, const qp_call *call, const quipu_memory *given,
+                                   quipu_arena *arena, quipu_memories *ret_memories,
+                                   quipu_error *reterr);
+quipu_status qp_remote_memory_update(void *ctx, const qp_call *call,
+                                     const quipu_memory_patch *patch, quipu_arena *arena,
+                                     quipu_memories *ret_memories, quipu_error *reterr);
+quipu_status qp_remote_memory_remove(void *ctx, const qp_call *call,
+                                     const quipu_memory_query *query, int64_t *ret_removed,
+                                     quipu_error *reterr);
+quipu_status qp_remote_memory_status(void *ctx, const qp_call *call,
+                                     const quipu_memory_options *options, quipu_arena *arena,
+                                     quipu_memory_status_list *ret_list, quipu_error *reterr);
+quipu_status qp_remote_context(void *ctx, const qp_call *call, const quipu_context_options *options,
+                               quipu_arena *arena, quipu_context *ret_context, quipu_error *reterr);
 
 /* ---- what files of this room share ----------------------------------------------------------- */
 

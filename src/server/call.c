@@ -46,8 +46,10 @@ void qp_reply_free(qp_reply *answer)
     }
 }
 
-/* Writes over what a handler has written so far: half of a result must not leave. */
-void qp_reply_error(qp_reply *answer, int http_status, const char *status, const char *message)
+/* Writes over what a handler has written so far: half of a result must not leave. `field` names the
+ * value that is wrong, with its entity and rule; NULL: none is. */
+static void call_put_error(qp_reply *answer, int http_status, const char *status,
+                           const char *message, const quipu_error *field)
 {
     qp_jsonw writer;
 
@@ -61,6 +63,11 @@ void qp_reply_error(qp_reply *answer, int http_status, const char *status, const
         qp_jsonw_object(&writer);
         qp_jsonw_put(&writer, "status", status);
         qp_jsonw_put(&writer, "message", message);
+        if (field != NULL) {
+            qp_jsonw_put(&writer, "entity", field->entity);
+            qp_jsonw_put(&writer, "field", field->field);
+            qp_jsonw_put(&writer, "rule", field->rule);
+        }
         qp_jsonw_object_end(&writer);
     }
     qp_jsonw_object_end(&writer);
@@ -69,6 +76,11 @@ void qp_reply_error(qp_reply *answer, int http_status, const char *status, const
     }
     answer->status = http_status;
     answer->type = "application/json";
+}
+
+void qp_reply_error(qp_reply *answer, int http_status, const char *status, const char *message)
+{
+    call_put_error(answer, http_status, status, message, NULL);
 }
 
 /* A status that the table lacks is the server's fault, 500. */
@@ -83,10 +95,11 @@ void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *
         }
     }
     /* A fault of the store is not the request's: its text would show where the store lies. */
-    qp_reply_error(answer, http_status, quipu_status_name(status),
+    call_put_error(answer, http_status, quipu_status_name(status),
                    error->message[0] != '\0' && (http_status < 500 || status == QUIPU_UNSUPPORTED)
                        ? error->message
-                       : quipu_status_text(status));
+                       : quipu_status_text(status),
+                   error->field[0] != '\0' && http_status < 500 ? error : NULL);
 }
 
 /* The size of an answer is limited by its buffer, whose error shows here. */

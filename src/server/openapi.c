@@ -328,6 +328,50 @@ static void openapi_append(qp_jsonw *writer)
                                    "\"value\":{}}}}"));
 }
 
+/* Bodies of memories, and what a prompt is made for. Their texts have rules that no schema states.
+ */
+static void openapi_memory(qp_jsonw *writer)
+{
+#define OPENAPI_MEMORY_KIND "\"kind\":{\"enum\":[\"observation\",\"reflection\"]}"
+#define OPENAPI_MEMORY_PRIORITY                                                                    \
+    "\"priority\":{\"enum\":[\"standing\",\"high\",\"medium\",\"low\",\"done\"]}"
+#define OPENAPI_MEMORY_PATCH                                                                       \
+    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"kind\"],"                 \
+    "\"properties\":{" OPENAPI_MEMORY_KIND ",\"content\":{\"type\":\"string\"}"                    \
+    "," OPENAPI_MEMORY_PRIORITY ",\"subject\":{\"type\":[\"string\",\"null\"]},"                   \
+    "\"why\":{\"type\":\"string\"},\"retire\":{\"const\":true}"
+    static const char *const schemas[][2] = {
+        {"MemoryPatch", OPENAPI_MEMORY_PATCH "}}"},
+        {"OwnedMemoryPatch", OPENAPI_MEMORY_PATCH ",\"who\":{\"type\":\"string\"}}}"},
+        {"Memory",
+         "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"kind\","
+         "\"sessionKey\",\"content\"],\"properties\":{" OPENAPI_MEMORY_KIND
+         "," OPENAPI_MEMORY_PRIORITY
+         ",\"topic\":{\"enum\":[\"instruction\",\"preference\",\"decision\",\"commitment\","
+         "\"question\",\"person\",\"quantity\",\"date\",\"outcome\",\"failure\"]},\"buffered\":"
+         "{\"type\":\"boolean\"},\"id\":{\"type\":\"string\",\"format\":\"uuid\"},"
+         "\"sessionKey\":{\"type\":\"string\",\"minLength\":1},\"content\":{\"type\":\"string\","
+         "\"minLength\":1},\"tokenCount\":{\"type\":\"integer\"},\"sourceStart\":{\"type\":"
+         "\"integer\"},\"sourceEnd\":{\"type\":\"integer\"},\"generation\":{\"type\":\"integer\"},"
+         "\"subject\":{\"type\":\"string\"},\"saidAt\":{\"type\":\"string\",\"format\":"
+         "\"date-time\"},\"aboutFrom\":{\"type\":\"string\",\"format\":\"date-time\"},\"aboutTo\":"
+         "{\"type\":\"string\",\"format\":\"date-time\"},\"supersedes\":{\"type\":\"string\","
+         "\"format\":\"uuid\"},\"origin\":{\"type\":\"string\"}}}"},
+        {"ContextRequest",
+         "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"log\":{\"type\":"
+         "\"boolean\"},\"asBefore\":{\"type\":\"boolean\"},\"model\":{\"type\":\"string\"},"
+         "\"provider\":{\"type\":\"string\"},\"budget\":{\"type\":\"integer\"},\"memoryTokens\":"
+         "{\"type\":\"integer\"},\"at\":{\"type\":\"integer\"},\"models\":{\"type\":\"array\","
+         "\"items\":{\"type\":\"object\"}},\"usage\":{\"type\":\"object\"},\"request\":{\"type\":"
+         "\"object\"}}}"},
+    };
+
+    for (size_t i = 0; i < sizeof(schemas) / sizeof(schemas[0]); i++) {
+        qp_jsonw_key(writer, quipu_cstr(schemas[i][0]));
+        qp_jsonw_raw(writer, quipu_cstr(schemas[i][1]));
+    }
+}
+
 /* Settings come from the tables of fields that the start of the server has read.
  * One security scheme for all routes: a bearer token. The texts are JSON, written as they stand. */
 static void openapi_components(qp_jsonw *writer, const quipu_server *server)
@@ -379,14 +423,7 @@ static void openapi_components(qp_jsonw *writer, const quipu_server *server)
                                    "\"summary\":{\"type\":\"string\",\"minLength\":1}}}"));
     qp_jsonw_key(writer, QUIPU_STR("State"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\"}"));
-    qp_jsonw_key(writer, QUIPU_STR("MemoryPatch"));
-    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"object\",\"additionalProperties\":false,"
-                                   "\"required\":[\"kind\"],\"properties\":{\"kind\":{\"enum\":"
-                                   "[\"observation\",\"reflection\"]},\"content\":{\"type\":"
-                                   "\"string\"},\"priority\":{\"enum\":[\"standing\",\"high\","
-                                   "\"medium\",\"low\",\"done\"]},\"subject\":{\"type\":"
-                                   "[\"string\",\"null\"]},\"why\":{\"type\":\"string\"},"
-                                   "\"retire\":{\"const\":true}}}"));
+    openapi_memory(writer);
     qp_jsonw_key(writer, QUIPU_STR("McpMessage"));
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":[\"object\",\"array\"],\"minItems\":1,"
                                    "\"maxItems\":100}"));

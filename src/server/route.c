@@ -141,6 +141,29 @@ static const qp_parameter route_progress[] = {
     TEXT("key", "only this session"),
     TEXT("app", "only sessions of this app"),
     TEXT("user", "only those of this user of the app"),
+    NUMBER("observeTokens", 0, ROUTE_NUMBER_MAX, "the threshold that a worker would use"),
+    FLAG("asksModel", "the threshold of a worker that asks a model, where none is kept"),
+    END,
+};
+
+/* Whose memories: `key` or `ids`, not both. The list of a deletion has no more than this, so that a
+ * misspelled limit deletes nothing. */
+#define MEMORIES                                                                                   \
+    {.name = "kind", .required = true, .help = "observation or reflection"},                       \
+        TEXT("key", "of this session"), TEXT("ids", "these, of any session: ids, with commas"),    \
+        NUMBER("from", 1, ROUTE_NUMBER_MAX, "with key: made of a message from this one on"),       \
+        NUMBER("to", 1, ROUTE_NUMBER_MAX, "up to this one; without it: of that one message")
+
+static const qp_parameter route_memories[] = {
+    MEMORIES,
+    NUMBER("recent", 0, ROUTE_NUMBER_MAX, "with key: the newest so many; 0: all"),
+    FLAG("retired", "with key: retired ones too"),
+    FLAG("scope", "with key: also what was observed in the user's other sessions of the app"),
+    END,
+};
+
+static const qp_parameter route_memories_delete[] = {
+    MEMORIES,
     END,
 };
 
@@ -299,6 +322,22 @@ const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/v1/memory", QP_NEED_READ, "listMemoryProgress",
      "How far sessions are observed, and by which worker", route_progress, NULL, QP_ROUTE_WORKER,
      qp_route_memory_progress},
+    /* Memories by the key of a session that need not exist, or by ids, as the library has them. A
+     * scoped token gets 404 for a session that is missing or another's, and such ids do not exist
+     * for it. POST: 201, or 204 to a token that may not read; 409 for an id that is taken. DELETE
+     * with `from` takes what was made of those messages, of both kinds. */
+    {QP_HTTP_GET, "/v1/memories", QP_NEED_READ, "findMemories",
+     "Observations or reflections of a session, or of a list of ids", route_memories, NULL,
+     QP_ROUTE_WORKER, qp_route_memories_find},
+    {QP_HTTP_POST, "/v1/memories", QP_NEED_WRITE, "saveMemory",
+     "Save an observation or a reflection", NULL, "Memory", QP_ROUTE_WORKER,
+     qp_route_memories_save},
+    {QP_HTTP_DELETE, "/v1/memories", QP_NEED_WRITE, "deleteMemories",
+     "Delete observations or reflections of a session, or of a list of ids", route_memories_delete,
+     NULL, QP_ROUTE_WORKER, qp_route_memories_delete},
+    {QP_HTTP_PATCH, "/v1/memories/{id}", QP_NEED_WRITE, "updateOwnedMemory",
+     "Correct or retire a memory of any session", NULL, "OwnedMemoryPatch", QP_ROUTE_WORKER,
+     qp_route_memory_update},
     /* Four lists and figures follow whose scope is part of the query: rows of other users are never
      * read, so that no row has to be dropped afterwards. */
     {QP_HTTP_GET, "/v1/usage", QP_NEED_READ, "getUsage",
@@ -357,6 +396,11 @@ const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/v1/sessions/{key}/context", QP_NEED_READ, "getContext",
      "The next prompt, or the one of a past turn", route_context, NULL, QP_ROUTE_WORKER,
      qp_route_context},
+    /* Reads, unless the body logs the prompt or reports what a provider said of one: that is 403 for
+     * a token that may not write. */
+    {QP_HTTP_POST, "/v1/sessions/{key}/context", QP_NEED_READ, "makeContext",
+     "The next prompt of a program's own request, whole; logging it needs the right to write", NULL,
+     "ContextRequest", QP_ROUTE_WORKER, qp_route_context_make},
     /* PATCH is one event: all names or none. A token of one user gets 400 for a name of the app,
      * which every user of the app would see. */
     {QP_HTTP_GET, "/v1/sessions/{key}/state", QP_NEED_READ, "getState",

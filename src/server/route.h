@@ -79,6 +79,7 @@ quipu_status qp_route_session_fork(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_window(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_context(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_context_make(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_search(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_recall(qp_call *call, quipu_error *reterr);
 
@@ -98,6 +99,9 @@ quipu_status qp_route_usage(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_memories_find(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_memories_save(qp_call *call, quipu_error *reterr);
+quipu_status qp_route_memories_delete(qp_call *call, quipu_error *reterr);
 
 quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr);
 quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr);

@@ -4,9 +4,13 @@
  * Owns: nothing after a call. Called by: the table of routes. Locks: none. Statuses: 200, 204 for a
  * change by a token that may not read, 400 for a body that is wrong, 404 for a session or a memory
  * outside of the scope. */
+#include <assert.h>
+#include <string.h>
+
 #include <quipu/memory.h>
 
 #include "base/error.h"
+#include "base/memory_json.h"
 #include "base/str.h"
 #include "server/route.h"
 #include "server/server.h"
@@ -14,38 +18,13 @@
 
 #define MEMORY_LIMIT_DEFAULT 200 /* memories of a kind that an answer has without a limit */
 
-/* In the order of their enums in <quipu/store.h>.
- * The place in a list is the enum's value; 0 is no value, and has no name. */
-static const char *const memory_kinds[] = {"", "observation", "reflection"};
-static const char *const memory_priorities[] = {"", "standing", "high", "medium", "low", "done"};
-static const char *const memory_topics[] = {"",           "instruction", "preference", "decision",
-                                            "commitment", "question",    "person",     "quantity",
-                                            "date",       "outcome",     "failure"};
-
+#define MEMORY_NAMES "one of the names that GET answers with"
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-/* A value without a name here, of a newer library, is left out rather than shown as a number that
- * means something else elsewhere. */
-static void memory_put_name(qp_jsonw *writer, const char *name, const char *const *names,
-                            size_t count, size_t value)
-{
-    if (value > 0 && value < count) {
-        qp_jsonw_put(writer, name, names[value]);
-    }
-}
 
 /* Members by the table of fields, and the enums by their names. */
 static void memory_put(qp_call *call, qp_jsonw *writer, const quipu_memory *memory)
 {
-    qp_jsonw_object(writer);
-    memory_put_name(writer, "kind", memory_kinds, COUNT_OF(memory_kinds), memory->kind);
-    memory_put_name(writer, "priority", memory_priorities, COUNT_OF(memory_priorities),
-                    memory->priority);
-    memory_put_name(writer, "topic", memory_topics, COUNT_OF(memory_topics), memory->topic);
-    /* A buffered memory was observed ahead and is not part of the block of memory yet. */
-    qp_jsonw_put_bool(writer, "buffered", memory->state == QUIPU_MEMORY_BUFFERED);
-    qp_fields_members(writer, &call->server->memory_fields, memory);
-    qp_jsonw_object_end(writer);
+    qp_memory_write(writer, &call->server->memory_fields, memory);
 }
 
 /* The newest of one kind, in the order of creation; *more is set when there are older ones.
@@ -115,20 +94,6 @@ static quipu_status memory_wrong(const char *name, const char *rule, quipu_error
     return qp_error_field(reterr, QUIPU_INVALID, "body", name, "type", "%s must be %s", name, rule);
 }
 
-/* A text of the body that is one of several names; `*ret_value` is its number.
- * 0 is skipped: the empty text is no name. */
-static quipu_status memory_take_name(const char *name, qp_json_node value, const char *const *names,
-                                     size_t count, size_t *ret_value, quipu_error *reterr)
-{
-    for (size_t i = 1; i < count; i++) {
-        if (qp_json_text_is(value, quipu_cstr(names[i]))) {
-            *ret_value = i;
-            return QUIPU_OK;
-        }
-    }
-    return memory_wrong(name, "one of the names that GET answers with", reterr);
-}
-
 /* null is an absent text: it clears a subject, and is refused by the library where a text must be.
  * The copy lies in the call's arena. */
 static quipu_status memory_take_text(qp_call *call, const char *name, qp_json_node value,
@@ -146,26 +111,22 @@ static quipu_status memory_take_text(qp_call *call, const char *name, qp_json_no
                : qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
 }
 
-/* One member of the body.
+/* One member of the body. "who" is for programs that act for many people, and a member only where
+ * the path names no session.
  * "retire": false is refused: a retired memory does not come back by a patch. */
 static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node value,
                                 quipu_memory_patch *patch, quipu_error *reterr)
 {
-    size_t number = 0;
-    quipu_status status;
-
     if (qp_json_text_is(name, QUIPU_STR("kind"))) {
-        status =
-            memory_take_name("kind", value, memory_kinds, COUNT_OF(memory_kinds), &number, reterr);
-        patch->kind = (quipu_memory_kind)number;
-        return status;
+        patch->kind = qp_memory_kind_of(value);
+        return (int)patch->kind != 0 ? QUIPU_OK : memory_wrong("kind", MEMORY_NAMES, reterr);
     }
     if (qp_json_text_is(name, QUIPU_STR("priority"))) {
-        status = memory_take_name("priority", value, memory_priorities, COUNT_OF(memory_priorities),
-                                  &number, reterr);
-        patch->priority = (quipu_memory_priority)number;
+        patch->priority = qp_memory_priority_of(value);
         patch->set |= QUIPU_MEMORY_SET_PRIORITY;
-        return status;
+        return patch->priority != QUIPU_PRIORITY_NONE
+                   ? QUIPU_OK
+                   : memory_wrong("priority", MEMORY_NAMES, reterr);
     }
     if (qp_json_text_is(name, QUIPU_STR("content"))) {
         patch->set |= QUIPU_MEMORY_SET_CONTENT;
@@ -178,6 +139,9 @@ static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node v
     if (qp_json_text_is(name, QUIPU_STR("why"))) {
         return memory_take_text(call, "why", value, &patch->why, reterr);
     }
+    if (qp_json_text_is(name, QUIPU_STR("who")) && call->key.p == NULL) {
+        return memory_take_text(call, "who", value, &patch->who, reterr);
+    }
     if (qp_json_text_is(name, QUIPU_STR("retire"))) {
         if (qp_json_kind_of(value) != QP_JSON_TRUE) {
             return memory_wrong("retire", "true", reterr);
@@ -188,8 +152,20 @@ static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node v
     return qp_body_unknown(reterr);
 }
 
-/* The path's id must be a memory of the path's session: what the identity may change follows from
- * the session.
+/* Whether a session lies in the identity's scope. One that does not exist lies in no scope. */
+static quipu_status memory_session_check(qp_call *call, quipu_str key, quipu_error *reterr)
+{
+    const quipu_str path_key = call->key;
+    quipu_status status;
+
+    call->key = key;
+    status = qp_call_check_session(call, reterr);
+    call->key = path_key;
+    return status;
+}
+
+/* The path's id must be a memory of the path's session, or, where the path names no session, of one
+ * in the identity's scope: what the identity may change follows from the session.
  * One answer for an id that does not exist and for one of another session. */
 static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
                                  quipu_error *reterr)
@@ -205,15 +181,20 @@ static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
     status = quipu_memory_find(call->store, &query, &call->limits, &list, reterr);
     if (status == QUIPU_OK &&
         (list->memories.count == 0 ||
-         !quipu_str_eq(quipu_memory_at(list->memories, 0)->session_key, call->key))) {
+         (call->key.p != NULL &&
+          !quipu_str_eq(quipu_memory_at(list->memories, 0)->session_key, call->key)))) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has no such memory");
+    }
+    if (status == QUIPU_OK && call->key.p == NULL) {
+        status =
+            memory_session_check(call, quipu_memory_at(list->memories, 0)->session_key, reterr);
     }
     quipu_free(list);
     return status;
 }
 
-/* Who changed a memory is not the client's to say: it is the note that the maker of the token
- * wrote.
+/* Who changed a memory is not for the token of an app or a user to say: it is the note that the
+ * maker of the token wrote.
  * An id that is no UUID is 404: no memory has it, and the path is right otherwise. */
 static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_memory_patch *patch,
                                       quipu_error *reterr)
@@ -222,7 +203,7 @@ static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_me
     quipu_status status = QUIPU_OK;
 
     /* Before the body's members: the path decides which memory it is. */
-    if (quipu_uuid_parse(call->path[1], &patch->id) != QUIPU_OK) {
+    if (quipu_uuid_parse(call->path[call->key.p != NULL ? 1 : 0], &patch->id) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has no such memory");
     }
     while (status == QUIPU_OK && qp_json_next(&each)) {
@@ -233,10 +214,13 @@ static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_me
                               "the body needs a kind, and what to change: content, priority, "
                               "subject or retire");
     }
-    /* Who did it: the token, by what its maker wrote down about it, else by its id. */
-    patch->who = call->identity->note.n > 0 && call->identity->note.n <= QUIPU_EDITED_BY_MAX
-                     ? call->identity->note
-                     : quipu_cstr(call->identity->id);
+    /* Who did it: the token, by what its maker wrote down about it, else by its id. What the body
+     * says counts with a token of the whole store alone. */
+    if (patch->who.n == 0 || qp_call_is_scoped(call)) {
+        patch->who = call->identity->note.n > 0 && call->identity->note.n <= QUIPU_EDITED_BY_MAX
+                         ? call->identity->note
+                         : quipu_cstr(call->identity->id);
+    }
     return status;
 }
 
@@ -250,7 +234,7 @@ quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
     qp_jsonw writer;
     quipu_status status = qp_body_parse(call, &doc, reterr);
 
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && call->key.p != NULL) {
         status = qp_call_check_session(call, reterr);
     }
     if (status == QUIPU_OK) {
@@ -273,6 +257,293 @@ quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
         call->answer.status = 204;
     }
     quipu_free(changed);
+    qp_json_free(&doc);
+    return status;
+}
+
+/* ---- by session or by ids -------------------------------------------------------------------- */
+
+/* Reads "id,id,..." into the call's arena. */
+static quipu_status memory_read_ids(qp_call *call, quipu_str text, quipu_memory_query *query,
+                                    quipu_error *reterr)
+{
+    quipu_uuid *ids = quipu_arena_alloc(&call->arena, QP_MEMORY_IDS_MAX * sizeof(*ids));
+    size_t count = 0;
+
+    if (ids == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    while (text.n > 0) {
+        const char *comma = memchr(text.p, ',', text.n);
+        const size_t n = comma != NULL ? (size_t)(comma - text.p) : text.n;
+
+        if (count == QP_MEMORY_IDS_MAX) {
+            return qp_error_set(reterr, QUIPU_LIMIT,
+                                "ids has more than %d ids: ask for them in "
+                                "several requests",
+                                QP_MEMORY_IDS_MAX);
+        }
+        if (quipu_uuid_parse((quipu_str){text.p, n}, &ids[count]) != QUIPU_OK) {
+            return qp_error_set(reterr, QUIPU_INVALID,
+                                "ids must be UUIDs with commas between them");
+        }
+        count++;
+        text = comma != NULL ? (quipu_str){comma + 1, text.n - n - 1} : (quipu_str){text.p, 0};
+    }
+    query->ids = ids;
+    query->id_count = count;
+    return QUIPU_OK;
+}
+
+/* The query that the parameters name: of a session, which must lie in the identity's scope, or of
+ * ids, whose sessions memory_keep_own() looks at. Neither and both are for the library to refuse.
+ */
+static quipu_status memory_read_query(qp_call *call, quipu_memory_query *query, quipu_error *reterr)
+{
+    const quipu_str kind = qp_call_text(call, "kind");
+    const quipu_str ids = qp_call_text(call, "ids");
+
+    call->key = qp_call_text(call, "key");
+    query->kind = quipu_str_eq(kind, QUIPU_STR("observation"))  ? QUIPU_OBSERVATION
+                  : quipu_str_eq(kind, QUIPU_STR("reflection")) ? QUIPU_REFLECTION
+                                                                : (quipu_memory_kind)0;
+    query->session_key = call->key;
+    query->from_seq = qp_call_number(call, "from", 0);
+    query->to_seq = qp_call_number(call, "to", 0);
+    if ((int)query->kind == 0) {
+        return qp_error_set(reterr, QUIPU_INVALID, "kind must be observation or reflection");
+    }
+    if (ids.p != NULL) {
+        return memory_read_ids(call, ids, query, reterr);
+    }
+    return call->key.p != NULL ? qp_call_check_session(call, reterr) : QUIPU_OK;
+}
+
+/* Of a list by ids, only what lies in the identity's scope: what is another's does not exist. Each
+ * memory may be of another session; rows of one session mostly stand together. */
+static quipu_status memory_keep_own(qp_call *call, quipu_memory_list *list, quipu_memory *kept,
+                                    size_t *ret_count, quipu_error *reterr)
+{
+    quipu_str checked = QP_STR_ABSENT;
+    quipu_status status = QUIPU_OK;
+    size_t count = 0;
+
+    for (size_t i = 0; i < list->memories.count && status == QUIPU_OK; i++) {
+        const quipu_memory *memory = quipu_memory_at(list->memories, i);
+
+        if (checked.p == NULL || !quipu_str_eq(checked, memory->session_key)) {
+            status = memory_session_check(call, memory->session_key, reterr);
+            checked = status == QUIPU_OK ? memory->session_key : QP_STR_ABSENT;
+        }
+        if (status == QUIPU_OK) {
+            kept[count++] = *memory;
+        }
+        status = status == QUIPU_NOT_FOUND ? QUIPU_OK : status;
+    }
+    *ret_count = count;
+    return status;
+}
+
+/* The memories of a query by ids that the identity may see, in the call's arena, whose texts are
+ * those of *ret_list; without a scope all of them. */
+static quipu_status memory_find_own(qp_call *call, const quipu_memory_query *query,
+                                    quipu_memory_list **ret_list, quipu_memories *ret_own,
+                                    quipu_error *reterr)
+{
+    quipu_memory_list *list = NULL;
+    quipu_memory *kept = NULL;
+    size_t count = 0;
+    quipu_status status = quipu_memory_find(call->store, query, &call->limits, &list, reterr);
+
+    if (status == QUIPU_OK && (query->ids == NULL || !qp_call_is_scoped(call))) {
+        *ret_own = list->memories;
+        *ret_list = list;
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK) {
+        assert(list->memories.count <= QP_MEMORY_IDS_MAX);
+        kept = quipu_arena_alloc(&call->arena, QP_MEMORY_IDS_MAX * sizeof(*kept));
+        status = kept != NULL ? memory_keep_own(call, list, kept, &count, reterr)
+                              : qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    if (status != QUIPU_OK) {
+        quipu_free(list);
+        return status;
+    }
+    *ret_own = quipu_memories_of(kept, count);
+    *ret_list = list;
+    return QUIPU_OK;
+}
+
+/* What the library's own call finds: of a session all, or the newest so many; of ids those that
+ * exist. A session that does not exist may have memories, saved for it before it is created; only a
+ * token without a scope gets them. */
+quipu_status qp_route_memories_find(qp_call *call, quipu_error *reterr)
+{
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    quipu_memory_list *list = NULL;
+    quipu_memories own = quipu_memories_of(NULL, 0);
+    quipu_status status = memory_read_query(call, &query, reterr);
+    qp_jsonw writer;
+
+    query.recent = qp_call_number(call, "recent", 0);
+    query.flags = (qp_call_flag(call, "retired") ? QUIPU_MEMORY_RETIRED : 0) |
+                  (qp_call_flag(call, "scope") ? QUIPU_MEMORY_SCOPE : 0);
+    if (status == QUIPU_OK) {
+        status = memory_find_own(call, &query, &list, &own, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("memories"));
+    qp_jsonw_array(&writer);
+    for (size_t i = 0; i < own.count; i++) {
+        memory_put(call, &writer, quipu_memory_at(own, i));
+    }
+    qp_jsonw_array_end(&writer);
+    qp_jsonw_object_end(&writer);
+    quipu_free(list);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+/* The ids of what the identity may delete take the place of those that were asked for. Between the
+ * two calls a memory cannot move to another session. */
+static quipu_status memory_narrow(qp_call *call, quipu_memory_query *query, quipu_error *reterr)
+{
+    quipu_memory_list *list = NULL;
+    quipu_memories own = quipu_memories_of(NULL, 0);
+    quipu_uuid *ids = quipu_arena_alloc(&call->arena, QP_MEMORY_IDS_MAX * sizeof(*ids));
+    quipu_status status = ids != NULL ? memory_find_own(call, query, &list, &own, reterr)
+                                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+
+    if (status == QUIPU_OK) {
+        for (size_t i = 0; i < own.count; i++) {
+            ids[i] = quipu_memory_at(own, i)->id;
+        }
+        query->ids = ids;
+        query->id_count = own.count;
+    }
+    quipu_free(list);
+    return status;
+}
+
+/* One transaction, as in the library; ids that do not exist are no error. */
+quipu_status qp_route_memories_delete(qp_call *call, quipu_error *reterr)
+{
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    int64_t removed = 0;
+    quipu_status status = memory_read_query(call, &query, reterr);
+    qp_jsonw writer;
+
+    if (status == QUIPU_OK && query.ids != NULL && qp_call_is_scoped(call)) {
+        status = memory_narrow(call, &query, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_memory_delete(call->store, &query, &call->limits, &removed, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (!qp_call_may_read(call)) {
+        call->answer.status = 204;
+        return QUIPU_OK;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_put_i64(&writer, "removed", removed);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+/* ---- save ------------------------------------------------------------------------------------ */
+
+/* A member of the table of fields, by the same reader as a client's. */
+static quipu_status memory_take_field(qp_call *call, qp_json_node body, qp_json_node name,
+                                      quipu_memory *memory, quipu_error *reterr)
+{
+    const qp_json_fields *fields = &call->server->memory_fields;
+
+    for (size_t i = 0; i < fields->count; i++) {
+        const struct qp_field_name *item = &fields->items[i];
+
+        if (qp_json_text_is(name, quipu_cstr(item->name)) && qp_memory_is_given(item->name)) {
+            return qp_fields_take_one(item, body, &call->arena, memory)
+                       ? QUIPU_OK
+                       : qp_error_field(reterr, QUIPU_INVALID, "body", item->name, "type",
+                                        "%s has a value of a wrong type", item->name);
+        }
+    }
+    return qp_body_unknown(reterr);
+}
+
+/* A member of the body of a save. An enum's name that is wrong is named. */
+static quipu_status memory_take_new(qp_call *call, qp_json_node body, qp_json_node name,
+                                    qp_json_node value, quipu_memory *memory, quipu_error *reterr)
+{
+    if (qp_json_text_is(name, QUIPU_STR("kind"))) {
+        memory->kind = qp_memory_kind_of(value);
+        return (int)memory->kind != 0 ? QUIPU_OK : memory_wrong("kind", MEMORY_NAMES, reterr);
+    }
+    if (qp_json_text_is(name, QUIPU_STR("priority"))) {
+        memory->priority = qp_memory_priority_of(value);
+        return memory->priority != QUIPU_PRIORITY_NONE
+                   ? QUIPU_OK
+                   : memory_wrong("priority", MEMORY_NAMES, reterr);
+    }
+    if (qp_json_text_is(name, QUIPU_STR("topic"))) {
+        memory->topic = qp_memory_topic_of(value);
+        return memory->topic != QUIPU_TOPIC_NONE ? QUIPU_OK
+                                                 : memory_wrong("topic", MEMORY_NAMES, reterr);
+    }
+    if (qp_json_text_is(name, QUIPU_STR("buffered"))) {
+        const qp_json_kind kind = qp_json_kind_of(value);
+
+        memory->state = kind == QP_JSON_TRUE ? QUIPU_MEMORY_BUFFERED : QUIPU_MEMORY_ACTIVE;
+        return kind == QP_JSON_TRUE || kind == QP_JSON_FALSE
+                   ? QUIPU_OK
+                   : memory_wrong("buffered", "true or false", reterr);
+    }
+    return memory_take_field(call, body, name, memory, reterr);
+}
+
+/* The session of a scoped token must exist; with another token it need not, as in the library. */
+quipu_status qp_route_memories_save(qp_call *call, quipu_error *reterr)
+{
+    quipu_memory memory = {.kind = (quipu_memory_kind)0};
+    quipu_memory_list *saved = NULL;
+    qp_json_doc doc;
+    qp_jsonw writer;
+    quipu_status status = qp_body_parse(call, &doc, reterr);
+    qp_json_iter each = qp_json_each(qp_json_root(&doc));
+
+    while (status == QUIPU_OK && qp_json_next(&each)) {
+        status = memory_take_new(call, qp_json_root(&doc), each.key, each.value, &memory, reterr);
+    }
+    if (status == QUIPU_OK && ((int)memory.kind == 0 || memory.session_key.p == NULL)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "the body needs a kind, a sessionKey and a content");
+    }
+    if (status == QUIPU_OK) {
+        call->key = memory.session_key;
+        status = qp_call_check_session(call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_memory_save(call->store, quipu_memories_of(&memory, 1), &call->limits,
+                                   &saved, reterr);
+    }
+    if (status == QUIPU_OK && qp_call_may_read(call)) {
+        qp_jsonw_begin(&writer, &call->answer.body);
+        qp_jsonw_object(&writer);
+        qp_jsonw_key(&writer, QUIPU_STR("memory"));
+        memory_put(call, &writer, quipu_memory_at(saved->memories, 0));
+        qp_jsonw_object_end(&writer);
+        status = qp_reply_json(&call->answer, 201, &writer, reterr);
+    } else if (status == QUIPU_OK) {
+        call->answer.status = 204;
+    }
+    quipu_free(saved);
     qp_json_free(&doc);
     return status;
 }
@@ -328,6 +599,7 @@ static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
     }
     /* The worker that claimed the job: the name that it gave itself, and the id of its claim. */
     qp_jsonw_put_text(writer, "owner", progress->owner);
+    qp_jsonw_put_i64(writer, "fence", progress->fence);
     if (progress->has_lease_until) {
         qp_jsonw_put_time(writer, "leaseUntil", progress->lease_until);
     }
@@ -344,6 +616,8 @@ static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
  * `more` without a cursor: the list is for looking, and names of an app or a session narrow it. */
 quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr)
 {
+    /* Nobody is asked: that there is one decides which threshold is shown. */
+    static const quipu_provider asks = QUIPU_PROVIDER_INIT;
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
     quipu_memory_status_list *list = NULL;
     quipu_status status = QUIPU_OK;
@@ -351,6 +625,8 @@ quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr)
 
     call->key = qp_call_text(call, "key");
     options.session_key = call->key;
+    options.observe_tokens = qp_call_number(call, "observeTokens", 0);
+    options.provider = qp_call_flag(call, "asksModel") ? &asks : NULL;
     if (call->key.p != NULL) { /* a session is a scope of its own */
         status = qp_call_check_session(call, reterr);
     } else {

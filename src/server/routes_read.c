@@ -11,6 +11,7 @@
 #include <quipu/agent.h>
 
 #include "base/jsonw.h"
+#include "base/prompt_json.h"
 #include "server/route.h"
 #include "server/session_json.h"
 
@@ -205,6 +206,58 @@ quipu_status qp_route_context(qp_call *call, quipu_error *reterr)
     qp_jsonw_object_end(&writer);
     quipu_free(context);
     return qp_reply_json(&call->answer, 200, &writer, reterr);
+}
+
+/* Whether the identity may write; false: the answer is 403. */
+static bool read_may_log(qp_call *call)
+{
+    if ((call->identity->verbs & QUIPU_TOKEN_WRITE) != 0) {
+        return true;
+    }
+    qp_reply_error(&call->answer, 403, "MISUSE",
+                   "this token may not write: a prompt is logged, and the usage of one reported, "
+                   "with the right to write");
+    return false;
+}
+
+/* What quipu_context_get() answers, for a program that brings its own instruction and tools and
+ * sends the prompt itself. A prompt contains what was said: a token that only writes does not get
+ * here. */
+quipu_status qp_route_context_make(qp_call *call, quipu_error *reterr)
+{
+    quipu_context *context = NULL;
+    qp_prompt_ask ask;
+    qp_json_doc doc;
+    qp_jsonw writer;
+    quipu_status status = qp_body_parse(call, &doc, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_prompt_ask_take(qp_json_root(&doc), &call->arena, &ask, reterr);
+    }
+    if (status == QUIPU_OK &&
+        ((ask.options.flags & QUIPU_CONTEXT_LOG) != 0 || ask.options.usage != NULL) &&
+        !read_may_log(call)) {
+        qp_json_free(&doc);
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_call_check_session(call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        ask.options.key = call->key;
+        status = quipu_context_get(call->store, &ask.options, &call->limits, &context, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_jsonw_begin(&writer, &call->answer.body);
+        qp_jsonw_object(&writer);
+        qp_jsonw_key(&writer, QUIPU_STR("context"));
+        qp_prompt_write(&writer, context);
+        qp_jsonw_object_end(&writer);
+        status = qp_reply_json(&call->answer, 200, &writer, reterr);
+    }
+    quipu_free(context);
+    qp_json_free(&doc);
+    return status;
 }
 
 /* ---- search and recall ----------------------------------------------------------------------- */

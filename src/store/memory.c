@@ -311,6 +311,19 @@ static quipu_status memory_query_read(memory_call *call, const quipu_memory_quer
     return status == QUIPU_OK && !call->by_id ? qp_key_check(own->session_key, reterr) : status;
 }
 
+/* Reads in a local store, or asks the server of a remote one. */
+static quipu_status memory_find_run(quipu_store *store, const qp_call *within, memory_call *read,
+                                    quipu_error *reterr)
+{
+    const qp_remote *remote = &store->remote;
+
+    assert(read->list != NULL);
+    return qp_store_is_remote(store)
+               ? remote->memory_find(remote->ctx, within, &read->query, &read->list->head.arena,
+                                     &read->list->pub.memories, reterr)
+               : qp_store_read(store, within, memory_list_work, read, reterr);
+}
+
 /* An empty list of ids is answered without a read. */
 quipu_status quipu_memory_find(quipu_store *store, const quipu_memory_query *query,
                                const quipu_call_options *call, quipu_memory_list **ret_list,
@@ -332,7 +345,7 @@ quipu_status quipu_memory_find(quipu_store *store, const quipu_memory_query *que
         status = memory_list_begin(&read, reterr);
     }
     if (status == QUIPU_OK && (!read.by_id || read.query.id_count > 0)) {
-        status = qp_store_read(store, &within, memory_list_work, &read, reterr);
+        status = memory_find_run(store, &within, &read, reterr);
     }
     memory_list_end(&read, status, ret_list);
     qp_store_leave(&within);
@@ -377,6 +390,25 @@ static quipu_status memory_enum_check(const quipu_memory *memory, quipu_error *r
                                 "the priority is %d, the topic %d and the state %d; give "
                                 "QUIPU_PRIORITY_*, QUIPU_TOPIC_* and QUIPU_MEMORY_*",
                                 (int)memory->priority, (int)memory->topic, (int)memory->state);
+}
+
+/* At the server of a remote store: what comes back lies in the caller's list, or is dropped. */
+static quipu_status memory_save_ask(quipu_store *store, const qp_call *within, memory_call *save,
+                                    quipu_error *reterr)
+{
+    const qp_remote *remote = &store->remote;
+    quipu_arena dropped = QUIPU_ARENA_INIT;
+    quipu_memories saved = quipu_memories_of(NULL, 0);
+    quipu_status status = remote->memory_save(
+        remote->ctx, within, &save->memory, save->list != NULL ? &save->list->head.arena : &dropped,
+        &saved, reterr);
+
+    assert(status != QUIPU_OK || saved.count == 1);
+    if (status == QUIPU_OK && save->list != NULL) {
+        save->list->pub.memories = saved;
+    }
+    quipu_arena_free(&dropped);
+    return status;
 }
 
 /* Checks what is saved, gives it an id and makes room for what comes back. The id is drawn here,
@@ -430,7 +462,9 @@ quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
         status = memory_save_check(&save, ret_saved != NULL, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_store_write(store, &within, memory_save_all, &save, reterr);
+        status = qp_store_is_remote(store)
+                     ? memory_save_ask(store, &within, &save, reterr)
+                     : qp_store_write(store, &within, memory_save_all, &save, reterr);
     }
     memory_list_end(&save, status, ret_saved);
     qp_store_leave(&within);
@@ -637,6 +671,25 @@ static quipu_status memory_patch_read(memory_call *call, const quipu_memory_patc
     return status == QUIPU_OK && wants_list ? memory_list_begin(call, reterr) : status;
 }
 
+/* At the server of a remote store. */
+static quipu_status memory_update_ask(quipu_store *store, const qp_call *within,
+                                      memory_call *change, quipu_error *reterr)
+{
+    const qp_remote *remote = &store->remote;
+    quipu_arena dropped = QUIPU_ARENA_INIT;
+    quipu_memories changed = quipu_memories_of(NULL, 0);
+    quipu_status status = remote->memory_update(
+        remote->ctx, within, &change->patch,
+        change->list != NULL ? &change->list->head.arena : &dropped, &changed, reterr);
+
+    assert(status != QUIPU_OK || changed.count == 1);
+    if (status == QUIPU_OK && change->list != NULL) {
+        change->list->pub.memories = changed;
+    }
+    quipu_arena_free(&dropped);
+    return status;
+}
+
 /* See <quipu/memory.h>. `ret_changed` is read in the transaction that makes the change. */
 quipu_status quipu_memory_update(quipu_store *store, const quipu_memory_patch *patch,
                                  const quipu_call_options *call, quipu_memory_list **ret_changed,
@@ -650,7 +703,9 @@ quipu_status quipu_memory_update(quipu_store *store, const quipu_memory_patch *p
         status = memory_patch_read(&change, patch, ret_changed != NULL, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_store_write(store, &within, memory_update_work, &change, reterr);
+        status = qp_store_is_remote(store)
+                     ? memory_update_ask(store, &within, &change, reterr)
+                     : qp_store_write(store, &within, memory_update_work, &change, reterr);
     }
     memory_list_end(&change, status, ret_changed);
     qp_store_leave(&within);
@@ -787,7 +842,10 @@ quipu_status quipu_memory_delete(quipu_store *store, const quipu_memory_query *q
     }
     /* Without any id there is nothing to do, and no transaction. */
     if (status == QUIPU_OK && (!remove.by_id || remove.query.id_count > 0)) {
-        status = qp_size_exempt(store, &within, memory_delete_work, &remove, reterr);
+        status = qp_store_is_remote(store)
+                     ? store->remote.memory_remove(store->remote.ctx, &within, &remove.query,
+                                                   &remove.removed, reterr)
+                     : qp_size_exempt(store, &within, memory_delete_work, &remove, reterr);
     }
     if (status == QUIPU_OK && ret_removed != NULL) {
         *ret_removed = remove.removed;

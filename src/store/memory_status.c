@@ -219,6 +219,19 @@ static quipu_status memory_status_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status;
 }
 
+/* Reads in a local store, or asks the server of a remote one. */
+static quipu_status memory_status_run(quipu_store *store, const qp_call *within,
+                                      memory_status_call *read, quipu_error *reterr)
+{
+    const qp_remote *remote = &store->remote;
+
+    assert(read->list != NULL);
+    return qp_store_is_remote(store)
+               ? remote->memory_status(remote->ctx, within, &read->options, &read->list->head.arena,
+                                       &read->list->pub, reterr)
+               : qp_store_read(store, within, memory_status_work, read, reterr);
+}
+
 /* See <quipu/memory.h>. One snapshot, so that watermarks and leases fit each other. */
 quipu_status quipu_memory_status(quipu_store *store, const quipu_memory_options *options,
                                  const quipu_call_options *call,
@@ -241,9 +254,8 @@ quipu_status quipu_memory_status(quipu_store *store, const quipu_memory_options 
     if (status == QUIPU_OK) {
         /* Made before the read, which uses it again when it is retried. */
         read.list = qp_result_new(sizeof(*read.list));
-        status = read.list != NULL
-                     ? qp_store_read(store, &within, memory_status_work, &read, reterr)
-                     : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a status");
+        status = read.list != NULL ? memory_status_run(store, &within, &read, reterr)
+                                   : qp_error_set(reterr, QUIPU_NOMEM, "no memory for a status");
     }
     if (status == QUIPU_OK) {
         assert(ret_list != NULL);

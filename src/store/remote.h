@@ -8,9 +8,11 @@
 #ifndef QP_STORE_REMOTE_H
 #define QP_STORE_REMOTE_H
 
+#include <quipu/agent.h>
 #include <quipu/artifact.h>
 #include <quipu/history.h>
 #include <quipu/maintain.h>
+#include <quipu/memory.h>
 #include <quipu/recall.h>
 #include <quipu/search.h>
 #include <quipu/store.h>
@@ -105,6 +107,24 @@ typedef struct qp_remote {
                          quipu_arena *arena, quipu_feed_page *ret_page, quipu_error *reterr);
     quipu_status (*stats)(void *ctx, const qp_call *call, bool is_quick, quipu_stats *ret_stats,
                           quipu_error *reterr);
+    /* A save and an update give the memory as it is then, a slice of one. */
+    quipu_status (*memory_find)(void *ctx, const qp_call *call, const quipu_memory_query *query,
+                                quipu_arena *arena, quipu_memories *ret_memories,
+                                quipu_error *reterr);
+    quipu_status (*memory_save)(void *ctx, const qp_call *call, const quipu_memory *given,
+                                quipu_arena *arena, quipu_memories *ret_memories,
+                                quipu_error *reterr);
+    quipu_status (*memory_update)(void *ctx, const qp_call *call, const quipu_memory_patch *patch,
+                                  quipu_arena *arena, quipu_memories *ret_memories,
+                                  quipu_error *reterr);
+    quipu_status (*memory_remove)(void *ctx, const qp_call *call, const quipu_memory_query *query,
+                                  int64_t *ret_removed, quipu_error *reterr);
+    quipu_status (*memory_status)(void *ctx, const qp_call *call,
+                                  const quipu_memory_options *options, quipu_arena *arena,
+                                  quipu_memory_status_list *ret_list, quipu_error *reterr);
+    /* Of the room agent: a prompt, made or read back by the server. */
+    quipu_status (*context)(void *ctx, const qp_call *call, const quipu_context_options *options,
+                            quipu_arena *arena, quipu_context *ret_context, quipu_error *reterr);
 } qp_remote;
 
 /* Connects to the server of a URI, http://, https:// or unix:, and asks whether the token counts.

@@ -127,7 +127,7 @@ class Bytes(server.Case):
 class Matrix(server.Case):
     """The table of routes times everybody who has not the right."""
 
-    NAMES = {"{key}": "s", "{app_name}": "app", "{user_id}": "u", "{session_id}": "1",
+    names = {"{key}": "s", "{app_name}": "app", "{user_id}": "u", "{session_id}": "1",
              "{artifact_name}": "a", "{version_id}": "0", "{id}": "0" * 32, "{name}": "a"}
     # Bodies that would change something if the token had the right.
     BODIES = {"SessionNew": {"key": "new", "appName": "app", "userId": "u"},
@@ -140,6 +140,9 @@ class Matrix(server.Case):
               "OwnedArtifact": {"app": "app", "user": "u", "key": "s", "name": "a", "text": "x"},
               "Compaction": {"coversTo": 1, "summary": "changed"},
               "MemoryPatch": {"kind": "observation", "retire": True},
+              "OwnedMemoryPatch": {"kind": "observation", "retire": True},
+              "Memory": {"kind": "observation", "sessionKey": "s", "content": "added"},
+              "ContextRequest": {"log": True},
               "McpMessage": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
                   "name": "read_messages", "arguments": {"key": "adk:app/u/1"}}}}
 
@@ -147,13 +150,16 @@ class Matrix(server.Case):
         """Each route as (name, method, target, body, what it needs)."""
         paths = self.good("GET", "/openapi.json", token=None)["paths"]
         for template, methods in paths.items():
-            target = re.sub("{[a-z_]+}", lambda found: self.NAMES[found[0]], template)
+            target = re.sub("{[a-z_]+}", lambda found: self.names[found[0]], template)
             for method, operation in methods.items():
                 if template == "/v1/sessions/{key}/tail":
                     target += "?after=0"
                 known = {one["name"] for one in operation.get("parameters", ())}
-                query = {name: value for name, value in (("budget", 9), ("q", "secret"))
+                query = {name: value for name, value in (("budget", 9), ("q", "secret"),
+                                                           ("kind", "observation"))
                          if name in known}
+                if template == "/v1/memories":
+                    query["key"] = "s"
                 schema = operation.get("requestBody", {}).get("content", {}).get(
                     "application/json", {}).get("schema", {}).get("$ref", "")
                 body = self.BODIES[schema.rsplit("/", 1)[-1]] if schema else None
@@ -193,6 +199,8 @@ class Matrix(server.Case):
                    "messages": [message("e", "the secret")]}
         self.good("POST", "/v1/sessions", session, status=201)
         self.good("POST", "/apps/app/users/u/sessions", {"sessionId": "1"})
+        known = {"kind": "observation", "sessionKey": "s", "content": "the secret wish"}
+        self.names["{id}"] = self.good("POST", "/v1/memories", known, status=201)["memory"]["id"]
         before = self.snapshot()
         needs = {}
         for name, method, target, body, need in self.routes():
@@ -221,8 +229,9 @@ class Matrix(server.Case):
     def snapshot(self):
         """What those who have not the right must not change: the sessions of the user u."""
         listed = self.good("GET", "/v1/sessions?app=app&user=u")["sessions"]
+        known = self.good("GET", "/v1/memories?kind=observation&key=s&retired=true")["memories"]
         return sorted((one["key"], one["revision"], one["messageCount"]) for one in listed), \
-            self.contents("s")
+            self.contents("s"), known
 
     def test_a_token_of_another_tenant_opens_nothing(self):
         acme = self.new_token("--tenant", "acme")
