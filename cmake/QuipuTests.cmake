@@ -134,6 +134,7 @@ endfunction()
 
 # What also runs on stores behind a server of quipu: the calls that a remote store has.
 set(quipu_tests_of_a_server
+    agent.context agent.context_hostile agent.context_lines
     contract.adk_answer contract.adk_live contract.adk_rules contract.adk_service
     contract.adk_event contract.adk_live_thread contract.adk_snapshot contract.store_artifact
     contract.store_compact contract.store_log contract.store_memory contract.store_memory_edit

@@ -156,7 +156,8 @@ typedef struct quipu_memory_options {
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND (the session that the options name), QUIPU_INVALID, QUIPU_LIMIT,
  *            QUIPU_UNKNOWN, QUIPU_BUSY (nothing was begun), QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
- *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE, QUIPU_UNSUPPORTED (the store is behind a
+ *            server, on whose machine a worker runs).
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_run(quipu_store *store,
@@ -177,7 +178,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_run(quipu_store *store,
  *            own calls.
  * Threads:   any, same store. Does not wait, also not for a worker that is being stopped.
  * Errors:    QUIPU_EXISTS (the store has a worker), QUIPU_CANCELLED (the store is being closed),
- *            QUIPU_LIMIT, QUIPU_INVALID, QUIPU_NOMEM, QUIPU_MISUSE.
+ *            QUIPU_LIMIT, QUIPU_INVALID, QUIPU_NOMEM, QUIPU_MISUSE, QUIPU_UNSUPPORTED (see above).
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_start(quipu_store *store,

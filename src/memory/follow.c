@@ -207,6 +207,19 @@ quipu_status qp_memory_check_local(quipu_store *store, const char *name, quipu_e
     return qp_store_check_here(store, name, reterr);
 }
 
+/* A worker reads every message and asks its model between two transactions: over an address each of
+ * its steps would be a request, and its lease would end with the connection. */
+quipu_status qp_memory_check_worker(const quipu_store *store, const char *name, quipu_error *reterr)
+{
+    return qp_store_is_remote(store)
+               ? qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "%s works beside the data: a store behind a server is observed on "
+                              "the server's machine, by \"quipu memory run --follow\" on its file "
+                              "or database",
+                              name)
+               : QUIPU_OK;
+}
+
 bool qp_memory_is_remote(const quipu_store *store)
 {
     return qp_store_is_remote(store);
@@ -240,7 +253,7 @@ quipu_status quipu_memory_start(quipu_store *store, const quipu_memory_options *
     quipu_status status = qp_store_enter(store, NULL, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_store_check_local(store, &within, reterr);
+        status = qp_memory_check_worker(store, "quipu_memory_start", reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_worker_options(store, options, &given, reterr);
@@ -275,7 +288,7 @@ quipu_status quipu_memory_stop(quipu_store *store, quipu_memory_ran *ret_ran, qu
     quipu_status status = qp_store_enter(store, NULL, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_store_check_local(store, &within, reterr);
+        status = qp_memory_check_worker(store, "quipu_memory_stop", reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_ran, "quipu_memory_ran", reterr);

@@ -10,11 +10,15 @@
 QUIPU_MUST_USE quipu_status qp_memory_check_local(quipu_store *store, const char *name,
                                                   quipu_error *reterr);
 
+/* The same for a worker, and what to do instead. */
+QUIPU_MUST_USE quipu_status qp_memory_check_worker(const quipu_store *store, const char *name,
+                                                   quipu_error *reterr);
+
 /* Whether the store is behind a server, which then makes prompts: qp_memory_context_ask(). */
 bool qp_memory_is_remote(const quipu_store *store);
 
 /* A prompt from the server of a remote store, in the arena. The options are those of the public
- * call, checked, and every struct of theirs has this version's size. */
+ * call, checked, and every struct that they point to has this version's size. */
 QUIPU_MUST_USE quipu_status qp_memory_context_ask(quipu_store *store,
                                                   const quipu_context_options *options,
                                                   const quipu_call_options *call,

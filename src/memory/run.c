@@ -24,6 +24,7 @@
 #include "base/models.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "memory/follow.h"
 #include "memory/worker.h"
 #include "store/purge.h"
 
@@ -578,6 +579,9 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
+    if (status == QUIPU_OK) {
+        status = qp_memory_check_worker(store, "quipu_memory_run", reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_ran, "quipu_memory_ran", reterr);
     }

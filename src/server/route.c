@@ -396,8 +396,8 @@ const qp_route qp_routes[] = {
     {QP_HTTP_GET, "/v1/sessions/{key}/context", QP_NEED_READ, "getContext",
      "The next prompt, or the one of a past turn", route_context, NULL, QP_ROUTE_WORKER,
      qp_route_context},
-    /* Reads, unless the body logs the prompt or reports what a provider said of one: that is 403 for
-     * a token that may not write. */
+    /* Reads, unless the body logs the prompt or reports what a provider said of one: that is 403
+     * for a token that may not write. */
     {QP_HTTP_POST, "/v1/sessions/{key}/context", QP_NEED_READ, "makeContext",
      "The next prompt of a program's own request, whole; logging it needs the right to write", NULL,
      "ContextRequest", QP_ROUTE_WORKER, qp_route_context_make},

@@ -13,6 +13,7 @@
 
 typedef struct context_world {
     quipu_store *store;
+    quipu_store *beside; /* for turns and workers: the same, or its file where it is served */
     char path[T_PATH_MAX];
     script *script;
     quipu_arena arena;
@@ -36,6 +37,7 @@ static inline int context_setup(void **state)
 
     assert_non_null(world);
     world->store = st_open_new(NULL, world->path);
+    world->beside = t_server() ? st_open(t_server_file()) : world->store;
     world->script = script_new();
     context_create(world->store, "s", "ada");
     *state = world;
@@ -46,6 +48,9 @@ static inline int context_teardown(void **state)
 {
     context_world *world = *state;
 
+    if (world->beside != world->store) {
+        quipu_close(world->beside);
+    }
     quipu_close(world->store);
     script_free(world->script);
     quipu_arena_free(&world->arena);
@@ -66,7 +71,7 @@ static inline quipu_turn_result context_says(context_world *world, const char *s
         world->script->steps[world->script->at].calls[0] == NULL) {
         world->script->steps[world->script->at].texts[0] = "Fine.";
     }
-    return script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    return script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK);
 }
 
 static inline void context_append(quipu_store *store, quipu_role role, const char *text)

@@ -33,7 +33,7 @@ static void lines_condense(context_world *world, const char *answer)
     options.model = QUIPU_STR("m");
     options.observe_tokens = 1000000;
     options.reflect_tokens = 1;
-    T_OK(quipu_memory_run(world->store, &options, NULL, &ran, NULL));
+    T_OK(quipu_memory_run(world->beside, &options, NULL, &ran, NULL));
     assert_true(ran.condensed > 0);
 }
 
@@ -339,7 +339,7 @@ static quipu_turn_result lines_says(context_world *world, const char *says)
     options.flags = QUIPU_TURN_MEMORY | QUIPU_TURN_NO_RECALL;
     options.models = &lines_models;
     world->script->steps[world->script->at].texts[0] = "Fine.";
-    return script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    return script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK);
 }
 
 static void cold_cache_is_used_to_take_new_lines_into_the_block(void **state)

@@ -17,6 +17,7 @@
 #include <quipu/memory.h>
 #include <quipu/state.h>
 
+#include "base/memory_json.h"
 #include "lib/t_server.h"
 #include "remote/remote.h"
 
@@ -161,6 +162,155 @@ static void a_server_that_hangs_leaves_reads_busy_and_writes_unknown(void **stat
     quipu_free(history);
 }
 
+static quipu_status remote_save(quipu_store *store, const char *content,
+                                const quipu_call_options *call, quipu_uuid *ret_id)
+{
+    const quipu_memory memory = {
+        .kind = QUIPU_OBSERVATION, .session_key = K, .content = quipu_cstr(content)};
+    quipu_memory_list *saved = NULL;
+    quipu_status status =
+        quipu_memory_save(store, quipu_memories_of(&memory, 1), call, &saved, NULL);
+
+    if (status == QUIPU_OK) {
+        *ret_id = quipu_memory_at(saved->memories, 0)->id;
+    }
+    quipu_free(saved);
+    return status;
+}
+
+static void a_server_that_hangs_leaves_changes_of_memory_unknown(void **state)
+{
+    remote_world *world = *state;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_context_options prompt = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+    quipu_memory_status_list *progress = NULL;
+    quipu_memory_list *list = NULL;
+    quipu_context *context = NULL;
+    quipu_uuid id;
+
+    T_OK(remote_append(world->store, 0, NULL, NULL));
+    T_OK(remote_save(world->store, "known", NULL, &id));
+    call.deadline_ms = 300;
+    query.kind = patch.kind = QUIPU_OBSERVATION;
+    query.session_key = prompt.key = K;
+    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.id = id;
+    remote_freeze(world);
+    T_STATUS(quipu_memory_find(world->store, &query, &call, &list, NULL), QUIPU_BUSY);
+    T_STATUS(quipu_memory_status(world->store, NULL, &call, &progress, NULL), QUIPU_BUSY);
+    T_STATUS(quipu_context_get(world->store, &prompt, &call, &context, NULL), QUIPU_BUSY);
+    T_STATUS(remote_save(world->store, "more", &call, &id), QUIPU_UNKNOWN);
+    T_STATUS(quipu_memory_update(world->store, &patch, &call, NULL, NULL), QUIPU_UNKNOWN);
+    T_STATUS(quipu_memory_delete(world->store, &query, &call, NULL, NULL), QUIPU_UNKNOWN);
+    prompt.flags = QUIPU_CONTEXT_LOG;
+    T_STATUS(quipu_context_get(world->store, &prompt, &call, &context, NULL), QUIPU_UNKNOWN);
+    assert_int_equal(kill(world->pid, SIGCONT), 0);
+}
+
+/* As many as a line of a request's head holds; one more is refused before it is sent. */
+static void ids_of_a_request_have_a_limit(void **state)
+{
+    remote_world *world = *state;
+    quipu_uuid ids[QP_MEMORY_IDS_MAX + 1] = {{{0}}};
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    quipu_memory_list *list = NULL;
+    quipu_error err = {0};
+    int64_t removed = 0;
+
+    T_OK(remote_save(world->store, "known", NULL, &ids[0]));
+    query.kind = QUIPU_OBSERVATION;
+    query.ids = ids;
+    query.id_count = QP_MEMORY_IDS_MAX + 1;
+    for (size_t i = 1; i < query.id_count; i++) {
+        ids[i].b[0] = (uint8_t)i;
+    }
+    T_STATUS(quipu_memory_find(world->store, &query, NULL, &list, &err), QUIPU_LIMIT);
+    assert_non_null(strstr(err.message, "several calls"));
+    T_STATUS(quipu_memory_delete(world->store, &query, NULL, &removed, &err), QUIPU_LIMIT);
+    query.id_count = QP_MEMORY_IDS_MAX;
+    T_OK(quipu_memory_find(world->store, &query, NULL, &list, NULL));
+    assert_int_equal(list->memories.count, 1);
+    quipu_free(list);
+    T_OK(quipu_memory_delete(world->store, &query, NULL, &removed, NULL));
+    assert_int_equal(removed, 1);
+}
+
+/* The prompt of a request that has everything, from the store; its hash covers every byte. */
+static void remote_prompt(quipu_store *store, quipu_context **ret_context)
+{
+    static const char signature[] = {'s', '\0', '\xff'};
+    const quipu_part system[] = {
+        {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Be brief.")},
+        {.kind = QUIPU_PART_TEXT, .text = {"nul\0 and \xed\xa0\x80", 12}},
+        {.kind = QUIPU_PART_THOUGHT, .signature = {signature, sizeof(signature)}, .redacted = true},
+    };
+    const quipu_tool tool = {.name = QUIPU_STR("ferry"),
+                             .description = QUIPU_STR("When it leaves"),
+                             .schema = {QUIPU_STR("{\"type\" : \"object\", \"n\":1.0}")},
+                             .strict = true};
+    const quipu_model_row row = {.prefix = QUIPU_STR("own"),
+                                 .window = 9000,
+                                 .budget = 4000,
+                                 .cache = QUIPU_CACHE_EXPLICIT,
+                                 .cache_ttl = 60,
+                                 .price_input = 7,
+                                 .as_of = 202611};
+    const quipu_model_rows rows = quipu_model_rows_of(&row, 1);
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_budget sections = QUIPU_BUDGET_INIT;
+    quipu_usage usage = QUIPU_USAGE_INIT;
+
+    request.model = QUIPU_STR("own-model");
+    request.system = quipu_parts_of(system, 3);
+    request.tools = quipu_tools_of(&tool, 1);
+    sections.sections[QUIPU_SECTION_MEMORY] = 100;
+    usage.input = 11;
+    usage.cached = 5;
+    options.key = K;
+    options.request = &request;
+    options.provider = QUIPU_STR("own");
+    options.models = &rows;
+    options.sections = &sections;
+    options.usage = &usage;
+    T_OK(quipu_context_get(store, &options, NULL, ret_context, NULL));
+}
+
+static void a_prompt_of_a_server_has_the_bytes_of_one_of_its_file(void **state)
+{
+    remote_world *world = *state;
+    quipu_store *file = NULL;
+    quipu_context *served = NULL;
+    quipu_context *own = NULL;
+    quipu_uuid id;
+
+    T_OK(remote_append(world->store, 0, NULL, NULL));
+    T_OK(remote_save(world->store, "likes ferries", NULL, &id));
+    T_OK(quipu_open(world->path, NULL, &file, NULL));
+    remote_prompt(world->store, &served);
+    remote_prompt(file, &own);
+    assert_memory_equal(served->prompt_hash, own->prompt_hash, QUIPU_CONTEXT_HASH);
+    assert_memory_equal(served->prefix_hash, own->prefix_hash, QUIPU_CONTEXT_HASH);
+    assert_int_equal(served->tokens, own->tokens);
+    assert_int_equal(served->system.count, own->system.count);
+    for (size_t i = 0; i < own->system.count; i++) {
+        const quipu_part *a = quipu_part_at(served->system, i);
+        const quipu_part *b = quipu_part_at(own->system, i);
+
+        assert_true(quipu_str_eq(a->text, b->text));
+        assert_int_equal(a->signature.n, b->signature.n);
+        assert_int_equal(a->redacted, b->redacted);
+    }
+    assert_true(quipu_str_eq(served->tools.text, own->tools.text));
+    assert_true(quipu_str_eq(served->block, own->block));
+    T_STR(quipu_part_at(quipu_content_at(served->contents, 0)->parts, 0)->text, "m0");
+    quipu_free(served);
+    quipu_free(own);
+    quipu_close(file);
+}
+
 static void *remote_cancel(void *arg)
 {
     const struct timespec nap = {0, 50000000};
@@ -229,6 +379,10 @@ static void a_call_that_is_not_served_names_itself(void **state)
     assert_non_null(strstr(err.message, "quipu_store_sweep"));
     T_STATUS(quipu_memory_start(world->store, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_memory_start"));
+    T_STATUS(quipu_memory_run(world->store, NULL, NULL, NULL, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu_memory_run works beside the data"));
+    T_STATUS(quipu_memory_stop(world->store, NULL, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "quipu memory run --follow"));
     /* These reach the store through functions that several public calls share. */
     T_STATUS(quipu_store_verify(world->store, 0, NULL, NULL, NULL, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_store_verify"));
@@ -658,6 +812,9 @@ int main(void)
         REMOTE_TEST(a_server_that_hangs_leaves_reads_busy_and_writes_unknown),
         REMOTE_TEST(a_flag_ends_a_call_that_waits_for_a_server),
         REMOTE_TEST(a_tail_goes_on_after_its_server_was_killed),
+        REMOTE_TEST(a_server_that_hangs_leaves_changes_of_memory_unknown),
+        REMOTE_TEST(ids_of_a_request_have_a_limit),
+        REMOTE_TEST(a_prompt_of_a_server_has_the_bytes_of_one_of_its_file),
         REMOTE_TEST(a_call_that_is_not_served_names_itself),
         REMOTE_TEST(an_export_of_the_store_has_the_bytes_of_its_files),
         REMOTE_TEST(an_append_brings_changes_of_state),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The program with a server's address as its store: http://, https:// and unix:."""
 
+import json
 import os
 import subprocess
 import unittest
@@ -90,9 +91,40 @@ class Remote(server.Case):
     def test_what_a_server_does_not_have_is_named(self):
         self.serve()
         self.append("s", message("e"))
-        for args in (("verify",), ("sweep",), ("context", "s")):
+        for args in (("verify",), ("sweep",), ("memory", "run")):
             _, err = self.remote(*args, code=None)
             self.assertIn("behind a server", err, args)
+
+    def test_memory_is_kept_corrected_and_forgotten_through_an_address(self):
+        self.serve()
+        self.remote("append", "s", "--create", "--text", "I like trains.")
+        for args in (("add", "s", "likes trains", "--from", "1"), ("add", "s", "lives in Rome"),
+                     ("add", "s", "a summary", "--kind", "reflections")):
+            self.remote("memory", *args)
+        listed, _ = self.remote("memory", "list", "s", "--json")
+        self.assertEqual(listed, self.run_quipu("memory", "list", "s", "--json").out)
+        known = {one["content"]: one["id"] for one in map(json.loads, listed.splitlines())}
+        self.remote("memory", "edit", known["lives in Rome"], "lives in Oslo", "--who", "Eva")
+        self.remote("memory", "retire", known["a summary"], "not so")
+        for args in (("show", known["lives in Rome"]), ("source", known["likes trains"]),
+                     ("list", "s", "--retired"), ("status",), ("status", "s")):
+            out, _ = self.remote("memory", *args, "--json")
+            self.assertEqual(out, self.run_quipu("memory", *args, "--json").out, args)
+            self.assertNotEqual(out, "")
+        out, _ = self.remote("memory", "show", known["lives in Rome"], "--json")
+        self.assertIn('"Eva"', out)
+        self.remote("memory", "rm", known["lives in Rome"], "--yes")
+        self.remote("memory", "clear", "s", "--from", "1", "--yes")
+        self.assertEqual(self.remote("memory", "list", "s", "--json")[0], "")
+        self.assertIn("a summary", self.remote("memory", "list", "s", "--retired", "--json")[0])
+
+    def test_the_next_prompt_is_that_of_the_file(self):
+        self.serve()
+        self.remote("append", "s", "--create", "--text", "I like trains.")
+        self.remote("memory", "add", "s", "likes trains")
+        out, _ = self.remote("context", "s", "--json")
+        self.assertEqual(out, self.run_quipu("context", "s", "--json").out)
+        self.assertIn("likes trains", out)
 
     def test_nobody_at_an_address_is_said_at_once(self):
         self.serve()

@@ -918,6 +918,127 @@ class Insight(server.Case):
             self.assertEqual(answer.status, 400)
         self.assertEqual(self.ask("GET", path("v1", "sessions", "no", "memory")).status, 404)
 
+    def keep(self, content, key="s", **more):
+        """Save an observation by its session's key."""
+        status = more.pop("status", 201)
+        token = more.pop("token", True)
+        return self.good("POST", "/v1/memories", {"kind": "observation", "sessionKey": key,
+                                                  "content": content, **more},
+                         status=status, token=token)["memory"]
+
+    def test_memories_are_saved_found_and_deleted_by_key_and_by_ids(self):
+        self.serve()
+        self.append("s", message("e"))
+        one = self.keep("likes trains", priority="standing", topic="preference", subject="Ana",
+                        saidAt="2026-01-02T03:04:05Z", sourceStart=1, sourceEnd=1, origin="mine/1")
+        self.assertEqual((one["priority"], one["topic"], one["subject"], one["saidAt"]),
+                         ("standing", "preference", "Ana", "2026-01-02T03:04:05Z"))
+        self.assertEqual(self.keep("likes trains", origin="mine/1")["times"], 2)
+        two = self.keep("of a session to come", key="later")
+        def find(**query):
+            return [found["content"] for found in self.good(
+                "GET", path("v1", "memories", kind="observation", **query))["memories"]]
+        self.assertEqual(find(key="s"), ["likes trains"])
+        self.assertEqual(find(key="later"), ["of a session to come"])
+        self.assertEqual(find(ids=f"{one['id']},{two['id']}"),
+                         ["likes trains", "of a session to come"])
+        self.assertEqual(find(key="s", **{"from": 2}), [])
+        changed = self.good("PATCH", path("v1", "memories", two["id"]),
+                            {"kind": "observation", "content": "changed", "who": "Eva"})
+        self.assertEqual(changed["memory"]["editedBy"], "Eva")
+        gone = self.good("DELETE", path("v1", "memories", kind="observation",
+                                        ids=f"{two['id']},{harness.uuid(9)}"))
+        self.assertEqual((gone["removed"], find(key="later")), (1, []))
+
+    def test_wrong_questions_for_memories_are_refused(self):
+        self.serve()
+        self.append("s", message("e"))
+        for query in ({}, {"kind": "x", "key": "s"}, {"kind": "observation"},
+                      {"kind": "observation", "key": "s", "ids": harness.uuid(1)},
+                      {"kind": "observation", "ids": "no-id"},
+                      {"kind": "observation", "ids": harness.uuid(1) + ","*2 + harness.uuid(2)},
+                      {"kind": "observation", "key": "s", "from": 3, "to": 2}):
+            for method in ("GET", "DELETE"):
+                answer = self.ask(method, path("v1", "memories", **query))
+                self.assertEqual(answer.status, 400, (method, query, answer.body))
+        for limit, status in ((200, 200), (201, 413)):
+            ids = ",".join(harness.uuid(i) for i in range(limit))
+            answer = self.ask("GET", "/v1/memories?kind=observation&ids=" + ids)
+            self.assertEqual(answer.status, status, limit)
+        for body in ({}, {"kind": "x"}, {"kind": "observation", "content": "x"},
+                     {"kind": "observation", "sessionKey": "s"},
+                     {"kind": "observation", "sessionKey": "s", "content": "x", "times": 2},
+                     {"kind": "observation", "sessionKey": "s", "content": "x", "id": "no-id"},
+                     {"kind": "observation", "sessionKey": "s", "content": "x", "saidAt": "soon"},
+                     {"kind": "observation", "sessionKey": "s", "content": "x", "buffered": 1},
+                     {"kind": "observation", "sessionKey": "s", "content": "x", "topic": "?"}):
+            answer = self.ask("POST", "/v1/memories", body)
+            self.assertEqual(answer.status, 400, (body, answer.body))
+        answer = self.ask("POST", "/v1/memories",
+                          {"kind": "observation", "sessionKey": "s", "content": ""})
+        self.assertEqual((answer.status, answer.json()["error"]["field"]), (400, "content"))
+
+    def test_a_token_of_a_user_reaches_memories_of_that_user_alone(self):
+        ana = self.new_token("--app", "app", "--user", "ana", "--note", "Ana")
+        self.serve()
+        for key, user in (("a", "ana"), ("b", "bob")):
+            self.good("POST", "/v1/sessions", {"key": key, "appName": "app", "userId": user},
+                      status=201)
+        own, other = self.keep("of ana", key="a"), self.keep("of bob", key="b")
+        loose = self.keep("of nobody yet", key="none")
+        ids = ",".join(one["id"] for one in (other, own, loose))
+        found = self.good("GET", path("v1", "memories", kind="observation", ids=ids),
+                          token=ana)["memories"]
+        self.assertEqual([one["content"] for one in found], ["of ana"])
+        for key in ("b", "none"):
+            for method, target, body in (
+                    ("GET", path("v1", "memories", kind="observation", key=key), None),
+                    ("DELETE", path("v1", "memories", kind="observation", key=key), None),
+                    ("POST", "/v1/memories", {"kind": "observation", "sessionKey": key,
+                                              "content": "by ana"})):
+                self.assertEqual(self.ask(method, target, body, token=ana).status, 404, target)
+        for one in (other, loose):
+            answer = self.ask("PATCH", path("v1", "memories", one["id"]),
+                              {"kind": "observation", "retire": True}, token=ana)
+            self.assertEqual(answer.status, 404)
+        changed = self.good("PATCH", path("v1", "memories", own["id"]),
+                            {"kind": "observation", "priority": "low", "who": "Bob"}, token=ana)
+        self.assertEqual(changed["memory"]["editedBy"], "Ana")
+        gone = self.good("DELETE", path("v1", "memories", kind="observation", ids=ids), token=ana)
+        self.assertEqual(gone["removed"], 1)
+        kept = self.good("GET", path("v1", "memories", kind="observation", ids=ids))["memories"]
+        self.assertEqual({one["content"] for one in kept}, {"of bob", "of nobody yet"})
+        answer = self.ask("POST", "/v1/memories", {"kind": "observation", "sessionKey": "a",
+                                                   "content": "x", "supersedes": other["id"]},
+                          token=ana)
+        self.assertEqual(answer.status, 404)
+
+    def test_a_prompt_is_logged_by_who_may_write(self):
+        reader = self.new_token("--verbs", "read")
+        self.serve()
+        self.append("s", message("e", "I like trains."))
+        self.keep("likes trains")
+        target = path("v1", "sessions", "s", "context")
+        body = {"request": {"system": [{"kind": "text", "text": "Be brief."}],
+                            "tools": [{"name": "t", "schema": {"type": "object"}}]}}
+        got = self.good("POST", target, body, token=reader)["context"]
+        self.assertEqual(got["contents"][0]["parts"][0]["text"], "I like trains.")
+        self.assertEqual(got["system"][0]["text"], "Be brief.")
+        self.assertIn("likes trains", got["block"])
+        for more in ({"log": True}, {"usage": {"input": 1}}):
+            self.assertEqual(self.ask("POST", target, {**body, **more}, token=reader).status, 403)
+        logged = self.good("POST", target, {**body, "log": True})["context"]
+        self.assertEqual(logged["promptHash"], got["promptHash"])
+        again = self.good("POST", target, {"at": 1}, token=reader)["context"]
+        self.assertTrue(again["exact"])
+        for wrong in ({"log": 1}, {"nothing": 1}, {"request": []}, {"models": {}}, {"budget": "x"},
+                      {"request": {"system": [{"kind": "?"}]}}, {"at": -1}, {"usage": 5},
+                      {"models": [{"prefix": "x", "cache": 9}]},
+                      {"models": [{"prefix": "x", "asOf": 2**31}]}):
+            answer = self.ask("POST", target, wrong)
+            self.assertEqual(answer.status, 400, (wrong, answer.body))
+        self.assertEqual(self.ask("POST", path("v1", "sessions", "no", "context"), {}).status, 404)
+
     def test_changes_of_state_come_newest_first_in_parts(self):
         self.serve()
         def event(number, **delta):
