@@ -8,6 +8,7 @@
 #include "render.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,7 +18,9 @@
 #define RENDER_BESIDE_MIN 60 /* narrower screens print an answer below its call */
 #define RENDER_DAY_S 86400
 #define RENDER_NOTE_SIZE 160
-#define RENDER_ZONE_SIZE 32 /* the name of a time zone */
+#define RENDER_ZONE_SIZE 32         /* the name of a time zone */
+#define RENDER_POP "{\"pop\":true}" /* `extra` of a message that removes the newest before it */
+#define RENDER_HELD_BACK 16         /* messages left for the next page, which may begin with such */
 
 const char *app_role_name(quipu_role role)
 {
@@ -471,8 +474,42 @@ static void render_one(app_render *render, quipu_messages list)
     app_parts_free(&parts);
 }
 
-/* At least one message is printed for each call, so that paging always advances. */
-size_t app_render_messages(app_render *render, quipu_messages messages, bool more)
+/* ---- pages -----------------------------------------------------------------------------------
+ */
+
+/* Whether a message removes the newest one before it: pop_item() of a session of OpenAI Agents. */
+static bool render_pops(const quipu_message *message)
+{
+    return quipu_str_eq(message->extra.text, QUIPU_STR(RENDER_POP));
+}
+
+/* Sets, for each message, whether it is shown, and returns how many are not: a mark takes away the
+ * newest message before it that is still there. A mark is shown when its message is not on this
+ * page. */
+static size_t render_removed(quipu_messages messages, bool *shown)
+{
+    size_t marks = 0;
+    size_t removed = 0;
+
+    for (size_t i = messages.count; i-- > 0;) {
+        const bool pops = render_pops(quipu_message_at(messages, i));
+
+        shown[i] = !pops && marks == 0;
+        marks = pops ? marks + 1 : marks - (marks > 0);
+        removed += !shown[i];
+    }
+    for (size_t i = 0; i < messages.count && marks > 0; i++) {
+        if (render_pops(quipu_message_at(messages, i))) {
+            shown[i] = true;
+            marks--;
+            removed--;
+        }
+    }
+    return removed;
+}
+
+/* Prints the first `count` of the messages, oldest first; returns how many were printed. */
+static size_t render_list(app_render *render, quipu_messages messages, size_t count, bool more)
 {
     /* A view begins with a summary whose number is higher than those after it, so a page cannot
      * continue from it. */
@@ -481,12 +518,53 @@ size_t app_render_messages(app_render *render, quipu_messages messages, bool mor
     const size_t least = summary ? 2 : 1;
     size_t done = 0;
 
-    while (done < messages.count &&
+    while (done < messages.count && (done < count || done < least) &&
            (done < least || !more || render_is_whole(quipu_messages_from(messages, done)))) {
         render_one(render, quipu_messages_from(messages, done));
         done++;
     }
     return done;
+}
+
+/* Prints what is left of the first `count` messages when those that are removed are not there;
+ * returns how many were passed. Without memory it prints all, which is what the store holds. */
+static size_t render_left(app_render *render, quipu_messages messages, size_t count, bool more)
+{
+    bool *shown = calloc(messages.count + 1, sizeof(*shown));
+    quipu_message *left = calloc(messages.count + 1, sizeof(*left));
+    size_t *from = calloc(messages.count + 1, sizeof(*from)); /* where each was */
+    size_t done = count;
+
+    if (shown == NULL || left == NULL || from == NULL || render_removed(messages, shown) == 0) {
+        done = render_list(render, messages, count, more);
+    } else {
+        size_t made = 0;
+        size_t wanted = 0;
+
+        for (size_t i = 0; i < messages.count; i++) {
+            if (shown[i]) {
+                left[made] = *quipu_message_at(messages, i);
+                from[made++] = i;
+                wanted += i < count;
+            }
+        }
+        const size_t printed = render_list(render, quipu_messages_of(left, made), wanted, more);
+
+        done = printed < made ? from[printed] : messages.count;
+    }
+    free(shown);
+    free(left);
+    free(from);
+    return done;
+}
+
+/* At least one message is passed for each call, so that paging always advances. */
+size_t app_render_messages(app_render *render, quipu_messages messages, bool more)
+{
+    const bool held = more && messages.count > RENDER_HELD_BACK + 1;
+    const size_t count = held ? messages.count - RENDER_HELD_BACK : messages.count;
+
+    return render_left(render, messages, count, more);
 }
 
 /* ---- head ------------------------------------------------------------------------------------

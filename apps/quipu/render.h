@@ -41,8 +41,9 @@ void app_render_head(app_render *render, const quipu_session_info *session);
 void app_render_artifacts(app_render *render, quipu_artifacts artifacts);
 
 /* Prints messages, oldest first. With `more`, stops before a message whose tool calls are not
- * answered yet, unless it is the first or the first after a summary: the next page may have the
- * answers. Returns how many were printed. */
+ * answered yet, unless it is the first or the first after a summary, and before the last few: the
+ * next page may have the answers, or remove some. Messages that a later one removes (pop_item() of
+ * OpenAI Agents) are passed over. Returns how many were passed. */
 size_t app_render_messages(app_render *render, quipu_messages messages, bool more);
 
 /* "user", "assistant"...; "?" for an unknown role. */
