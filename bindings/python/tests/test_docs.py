@@ -42,7 +42,10 @@ def test_the_guide_shows_the_services_file_that_is_shipped() -> None:
     assert found.group(1) == re.sub(r"^#.*\n", "", shipped)
 
 
-@pytest.mark.parametrize("name", ["adk_agent.py", "langgraph_agent.py", "pydantic_agent.py"])
+TALKS = ["adk_agent.py", "claude_transcript.py", "langgraph_agent.py", "pydantic_agent.py"]
+
+
+@pytest.mark.parametrize("name", TALKS)
 def test_a_conversation_survives_a_restart(tmp_path: pathlib.Path, name: str) -> None:
     for number, words in enumerate(("hello", "and again", "once more"), 1):
         said = python([str(EXAMPLES / name), "talk.db", words], tmp_path)

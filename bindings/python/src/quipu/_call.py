@@ -2,20 +2,23 @@
 
 An awaited call takes no lock of Python's: the job goes to a C thread, and a byte in a pipe wakes
 the event loop when it is done. A call that is done within a moment, while nothing else is, is
-answered without that pipe; the loop still turns once in a while.
+answered without that pipe; the loop still turns once in a while. Under trio a call runs on a thread
+of trio's instead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import functools
 import itertools
 import os
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from ._errors import Misuse, NoMemory, QuipuError, error_of
 from ._native import ffi, lib
@@ -24,6 +27,9 @@ _FORKED = (
     "this store was opened before os.fork(): its locks and threads are the parent's. "
     "Open the file again in the child."
 )
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _TURN_S = 0.001  # that a task may go on with calls that are done at once, before others have a turn
 
 
@@ -208,11 +214,34 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def _trio() -> Any:
+    """The package trio, when its loop runs the caller; else None."""
+    trio: Any = sys.modules.get("trio")
+    return trio if trio is not None and trio.lowlevel.in_trio_run() else None
+
+
+def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    """Run a function on a thread, beside the event loop that runs the caller."""
+    trio = _trio()
+    if trio is None:
+        return asyncio.to_thread(call, *args, **kwargs)
+    found: Awaitable[T] = trio.to_thread.run_sync(functools.partial(call, *args, **kwargs))
+    return found
+
+
 def start(
     op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
-) -> asyncio.Future[Answer]:
+) -> Awaitable[Answer]:
     """Run a call outside of the event loop. Cancelling the caller does not stop it."""
-    loop = asyncio.get_running_loop()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        if _trio() is not None:
+            return in_thread(run, op, handle, texts, numbers)
+        raise RuntimeError(
+            "an AsyncStore is awaited in an event loop of asyncio or trio, and none runs here;"
+            " quipu.Store needs none"
+        ) from None
     port = _ports.get(loop)
     if port is None:
         port = _ports[loop] = _Port(loop)

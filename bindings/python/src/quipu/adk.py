@@ -14,7 +14,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -205,7 +205,7 @@ class QuipuSessionService(BaseSessionService):
 
     def _start(
         self, op: int, texts: list[bytes | None], numbers: list[int] | None = None
-    ) -> asyncio.Future[_call.Answer]:
+    ) -> Awaitable[_call.Answer]:
         return _call.start(op, self._handle, texts, numbers)
 
     @staticmethod

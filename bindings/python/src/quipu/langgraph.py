@@ -82,9 +82,14 @@ class _Head(NamedTuple):
 _NEW = _Head((0, 0), -1, 1, Header(0, 1, True), None, {})
 
 
+def _given(config: RunnableConfig) -> dict[str, Any]:
+    """What a config has for savers."""
+    return config.get("configurable") or {}
+
+
 def _ids(config: RunnableConfig) -> tuple[str, str, str | None]:
     """The thread, the namespace and the checkpoint that a config names."""
-    given = config["configurable"]
+    given = _given(config)
     return str(given["thread_id"]), given.get("checkpoint_ns", ""), given.get("checkpoint_id")
 
 
@@ -528,7 +533,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         metadata: CheckpointMetadata,
     ) -> Step[RunnableConfig]:
         given = self._codec.dumps(get_checkpoint_metadata(config, metadata))
-        parent = config["configurable"].get("checkpoint_id")
+        parent = _given(config).get("checkpoint_id")
 
         def change(head: _Head) -> Step[RunnableConfig]:
             uid, lists = self._lists.get(session.key, (head.uid, {}))
@@ -600,10 +605,10 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 return found
 
     def _cursors(self, config: RunnableConfig | None) -> Step[list[_Cursor]]:
-        if config is None or "thread_id" not in config["configurable"]:
+        if config is None or "thread_id" not in _given(config):
             sessions = yield from self._sessions(None)
-        elif "checkpoint_ns" not in config["configurable"]:
-            sessions = yield from self._sessions(str(config["configurable"]["thread_id"]))
+        elif "checkpoint_ns" not in _given(config):
+            sessions = yield from self._sessions(str(_given(config)["thread_id"]))
         else:
             return [_Cursor(self._session(config))]
         return [_Cursor(session) for session, _ in sessions]
@@ -771,8 +776,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Iterate over checkpoints, those with the greatest ids first."""
-        wanted = config["configurable"].get("checkpoint_id") if config else None
-        bound = before["configurable"].get("checkpoint_id") if before else None
+        wanted = _given(config).get("checkpoint_id") if config else None
+        bound = _given(before).get("checkpoint_id") if before else None
         cursors = self._drive(self._cursors(config))
         while limit is None or limit > 0:
             found = self._drive(self._following(cursors, wanted, bound, filter))
@@ -790,8 +795,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """As list()."""
-        wanted = config["configurable"].get("checkpoint_id") if config else None
-        bound = before["configurable"].get("checkpoint_id") if before else None
+        wanted = _given(config).get("checkpoint_id") if config else None
+        bound = _given(before).get("checkpoint_id") if before else None
         cursors = await self._adrive(self._cursors(config))
         while limit is None or limit > 0:
             found = await self._adrive(self._following(cursors, wanted, bound, filter))
@@ -881,8 +886,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         """Copy all checkpoints of another saver, with their writes; returns how many."""
         count = 0
         for one in reversed([*other.list(None)]):
-            given = {**one.config["configurable"]}
-            parent = one.parent_config["configurable"] if one.parent_config else {}
+            given = {**_given(one.config)}
+            parent = _given(one.parent_config) if one.parent_config else {}
             given["checkpoint_id"] = parent.get("checkpoint_id")
             self.put({"configurable": given}, one.checkpoint, one.metadata, {})
             tasks: dict[str, list[tuple[str, Any]]] = {}
