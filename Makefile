@@ -7,7 +7,7 @@ CITUS_PREFIX ?=
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
 .PHONY: bench-go bench-lango bench-recall install clean format deps release bench-python
-.PHONY: test-adk-upstream test-mcp screenshots deb
+.PHONY: test-adk-upstream test-mcp screenshots deb wheels
 .PHONY: test-cluster test-cluster-nightly test-citus
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make screenshots  every view of the page, in build/screenshots (docs/page.md)"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make deb         build/deb: libquipu, libquipu-dev, quipu and quipu-server for Debian"
+	@echo "make wheels      build/wheels/dist: the Python package for manylinux, tried in chroots"
 	@echo "make format      clang-format-19 over our own files"
 	@echo "make deps        install every Debian package that is missing"
 	@echo "make clean       remove build/"
@@ -144,6 +145,10 @@ bench-lango: release
 
 install: release
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+wheels:
+	@tools/deps.sh wheels
+	@$(PYTHON) packaging/wheels.py
 
 deb:
 	@tools/deps.sh deb

@@ -274,13 +274,18 @@ function(quipu_add_programs)
     set_target_properties(quipu_program PROPERTIES OUTPUT_NAME quipu RUNTIME_OUTPUT_DIRECTORY
                                                                      "${front}")
     # `quipu chat`, `mcp` and `serve` load their library when they run: no other verb waits for what
-    # it needs. The static program cannot load any, and links what needs no shared library.
+    # it needs. The static program cannot load any, and links what needs no shared library; that of
+    # the Python package is one file, too, but for libcurl.
     if(TARGET qp_server)
       target_compile_definitions(quipu_program PRIVATE APP_HTTP)
     endif()
-    if(QUIPU_STATIC)
+    if(QUIPU_STATIC OR QUIPU_WHOLE_PROGRAM)
       target_compile_definitions(quipu_program PRIVATE APP_SERVER_LINKED)
       target_link_libraries(quipu_program PRIVATE quipu_server_static)
+      if(TARGET quipu_provider_static)
+        target_compile_definitions(quipu_program PRIVATE APP_PROVIDER_LINKED)
+        target_link_libraries(quipu_program PRIVATE quipu_provider_static)
+      endif()
     else()
       foreach(name provider server)
         if(TARGET quipu_${name})

@@ -5,13 +5,14 @@
 set -eu
 
 usage() {
-    echo "usage: tools/deps.sh run|deb|bench|test|check|cross|cluster"
+    echo "usage: tools/deps.sh run|deb|bench|test|check|cross|wheels|cluster"
     echo "  run    what 'make run' and 'make install' need"
     echo "  deb    run, and what 'make deb' needs"
     echo "  bench  run, and what 'make bench' needs"
     echo "  test   run, and what 'make test' needs"
     echo "  check  test, and what 'make check' needs"
     echo "  cross  test, and what 'make test-cross' needs: cross compilers, arm64 libraries, qemu"
+    echo "  wheels run, and what 'make wheels' needs: headers of libpq, debootstrap, qemu"
     echo "  cluster  test, and what 'make test-cluster' needs: servers, Patroni, etcd"
 }
 
@@ -26,6 +27,7 @@ check="$test clang-tidy-19 cppcheck"
 cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 cross="$cross libsqlite3-dev:arm64 libcmocka-dev:arm64 libjansson-dev:arm64"
 cross="$cross gcc-s390x-linux-gnu libc6-dev-s390x-cross"
+wheels="$run libpq-dev debootstrap python3 python3-dev python3-venv qemu-user-static"
 cluster="$test patroni python3-etcd etcd-server iproute2 nftables"
 
 case "${1:-}" in
@@ -35,6 +37,7 @@ case "${1:-}" in
     test) wanted=$test ;;
     check) wanted=$check ;;
     cross) wanted=$cross ;;
+    wheels) wanted=$wheels ;;
     cluster) wanted=$cluster ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;

@@ -1,9 +1,14 @@
 /* Loading libquipu-provider and libquipu-server with dlopen(3). A build without libcurl has no
- * provider; the static program cannot load anything and has MCP linked. A build without libevent,
- * as the static one, serves no HTTP. A program of the amalgamation alone has none of them. */
+ * provider; the static program cannot load anything and has MCP linked, that of the Python package
+ * has both linked. A build without libevent, as these two, serves no HTTP. A program of the
+ * amalgamation alone has none of them. */
 #include "library.h"
 
 #include <string.h>
+
+#ifdef APP_PROVIDER_LINKED
+#include <quipu/provider.h>
+#endif
 
 #if defined(APP_PROVIDER) || defined(APP_SERVER)
 #include <dlfcn.h>
@@ -23,7 +28,27 @@ static const char *library_find(const char *library, const char *name, void *ret
 }
 #endif
 
-#ifdef APP_PROVIDER
+#if defined(APP_PROVIDER_LINKED)
+/* As dlsym(3), over the functions that are linked: all of libquipu-provider's. */
+const char *app_provider_find(const char *name, void *ret_function, size_t size)
+{
+    static const struct {
+        const char *name;
+        void (*function)(void);
+    } functions[] = {
+        {"quipu_provider_open", (void (*)(void))quipu_provider_open},
+        {"quipu_provider_network", (void (*)(void))quipu_provider_network},
+    };
+
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        if (strcmp(functions[i].name, name) == 0) {
+            memcpy(ret_function, &functions[i].function, size);
+            return NULL;
+        }
+    }
+    return "this program has no such function";
+}
+#elif defined(APP_PROVIDER)
 const char *app_provider_find(const char *name, void *ret_function, size_t size)
 {
     return library_find(APP_PROVIDER, name, ret_function, size);

@@ -26,10 +26,10 @@ __all__ = [
 HERE = pathlib.Path(__file__).resolve().parent
 COPY = HERE / "libquipu"
 ROOT = HERE.parent.parent
-# What CMake needs of the repository to build the library, and the licence.
-FOLDERS = ("cmake", "include", "src")
+# What CMake needs of the repository to build the library and the program, and the licence.
+FOLDERS = ("apps", "cmake", "include", "src")
 FILES = ("CMakeLists.txt", "LICENSE", "NOTICE", "layers.txt")
-SYMBOLS = ("symbols.txt", "symbols_provider.txt")
+SYMBOLS = ("symbols.txt", "symbols_provider.txt", "symbols_server.txt")
 LICENCES = ("LICENSE", "NOTICE")
 
 

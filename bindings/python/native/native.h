@@ -216,5 +216,8 @@ void qpy_answer_fail(qpy_answer *answer, const char *why);
 
 const char *qpy_version(void);
 const char *qpy_sqlite_version(void);
+/* Whether Python's module _sqlite3, of this file (NULL: it is part of the interpreter), uses the same
+ * copy of SQLite as the library. */
+int qpy_sqlite_is_shared(const char *module);
 
 #endif

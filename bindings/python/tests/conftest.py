@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from quipu.adk import QuipuSessionService
 
 LONG = os.environ.get("QUIPU_LONG") == "1"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAM = pathlib.Path(sys.prefix) / "bin" / "quipu"  # which the package brought
 FIXTURES = ROOT / "tests" / "fixtures"
 
 

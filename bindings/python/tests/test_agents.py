@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import re
+import subprocess
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +16,7 @@ from agents.models.interface import Model
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import quipu
-from conftest import LONG
+from conftest import LONG, PROGRAM
 from quipu._rows import Rows, item_extra
 from quipu.agents import QuipuSession
 
@@ -171,6 +173,40 @@ async def test_popped_items_are_gone(session: QuipuSession) -> None:
         assert await session.pop_item() == user(wanted)
     assert await session.pop_item() is None
     assert await session.get_items() == []
+
+
+def shown(path: pathlib.Path, key: str) -> list[str]:
+    """The lines that `quipu show` prints of messages."""
+    command = [str(PROGRAM), "show", "--store", str(path), key]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [line.strip() for line in done.stdout.splitlines() if re.match(r"^ +\S", line)]
+
+
+async def test_popped_items_are_not_shown(path: pathlib.Path) -> None:
+    call: Any = {"type": "function_call", "call_id": "c", "name": "add", "arguments": "{}"}
+    gone: Any = {"type": "function_call_output", "call_id": "c", "output": "wrong"}
+    right: Any = {**gone, "output": "right"}
+    async with QuipuSession("talk", path) as session:
+        await session.add_items([user("one"), user("two"), call, gone])
+        assert await session.pop_item() == gone
+        await session.add_items([right])
+        await session.add_items([user("three"), user("four")])
+        assert (await session.pop_item(), await session.pop_item()) == (user("four"), user("three"))
+        text = "\n".join(shown(path, "agents:talk"))
+        assert "one" in text and "two" in text and "right" in text
+        assert not re.search("three|four|wrong|removed", text), text
+
+
+async def test_what_was_popped_is_not_shown_where_a_page_ends(path: pathlib.Path) -> None:
+    async with QuipuSession("talk", path) as session:
+        await session.add_items([user(f"word{number}") for number in range(100)])
+        assert await session.pop_item() == user("word99")
+        await session.add_items([user(f"more{number}") for number in range(1200)])
+        assert await session.pop_item() == user("more1199")
+        text = "\n".join(shown(path, "agents:talk"))
+        assert "word98" in text and "word99" not in text and "removed" not in text
+        assert "more1198" in text and "more1199" not in text
+        assert [text.count(f"more{number}\n") for number in range(1198)] == [1] * 1198
 
 
 async def test_poppers_that_race_get_different_items(session: QuipuSession) -> None:

@@ -10,15 +10,16 @@ import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 import textwrap
-import zipfile
 
 import pytest
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.sessions.session import Session
 
 import quipu
-from conftest import ROOT
+from conftest import PROGRAM, ROOT
+from quipu import Store
 from quipu.adk import QuipuMemoryService, QuipuSessionService
 from quipu.agents import QuipuSession
 from test_adk_contract import APP, create, delta, read, says
@@ -257,17 +258,46 @@ def test_the_distribution_has_its_own_name() -> None:
     assert set(names) == {"quipu-store"}
 
 
-def test_the_wheel_carries_licence_and_notice(tmp_path: pathlib.Path) -> None:
+def test_the_wheel_carries_licence_and_notice() -> None:
+    files = {str(one) for one in importlib.metadata.files("quipu-store") or ()}
+    for name in ("LICENSE", "NOTICE"):
+        assert any(re.search(rf"\.dist-info/licenses/{name}$", one) for one in files), files
+
+
+def test_the_wheel_brings_the_program() -> None:
+    files = importlib.metadata.files("quipu-store") or ()
+    assert any(str(one).endswith("bin/quipu") for one in files), files
+    done = subprocess.run([PROGRAM, "version"], capture_output=True, text=True, check=True)
+    assert quipu.__version__ in done.stdout
+
+
+def test_the_program_says_that_it_has_no_server(path: pathlib.Path) -> None:
+    quipu.Store(path).close()
+    command = [str(PROGRAM), "serve", "--store", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "without libevent" in done.stderr
+
+
+def test_the_program_reads_what_the_package_wrote(store: Store, path: pathlib.Path) -> None:
+    store.append("talk", "hello penguin", create=True)
+    command = [str(PROGRAM), "search", "--store", str(path), "penguin"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "talk" in done.stdout
+
+
+def test_the_source_distribution_has_all_that_it_is_built_from(tmp_path: pathlib.Path) -> None:
     package = ROOT / "bindings" / "python"
     before = sorted(os.listdir(package))
-    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"]
-    command += ["--no-index", "-w", str(tmp_path), str(package)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    code = f"import backend; backend.build_sdist({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=package, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("quipu_store-*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    for name in ("LICENSE", "NOTICE"):
-        assert any(re.search(rf"\.dist-info/licenses/{name}$", one) for one in names), names
+    (archive,) = tmp_path.glob("quipu_store-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    wanted = {"LICENSE", "NOTICE", "README.md", "backend.py", "native/native.map"}
+    wanted |= {f"libquipu/{name}" for name in ("LICENSE", "apps/quipu/main.c", "layers.txt")}
+    wanted |= {f"libquipu/tools/{one.name}" for one in (ROOT / "tools").glob("symbols*.txt")}
+    assert wanted <= names, wanted - names
     assert sorted(os.listdir(package)) == before
 
 

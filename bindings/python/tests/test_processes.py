@@ -131,7 +131,7 @@ def child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_a_child_is_told_to_open_anew(path: pathlib.Path) -> None:
+def test_a_child_has_to_open_anew(path: pathlib.Path) -> None:
     store = Store(path)
     store.create("k")
     twin = AsyncStore(path)

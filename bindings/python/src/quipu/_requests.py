@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
-from . import _call, _results, _types
+from . import _call, _one_sqlite, _results, _types
 from ._ask import Asker, given_asker
 from ._embed import Embedder, given_embedder
 from ._fields import Session, SessionNew, SessionPatch
@@ -888,6 +888,7 @@ def import_source(
     The whole file is checked first; an import that failed can be repeated. `dry_run` writes
     nothing."""
     given = Given().bytes(path_of("path", path))
+    _one_sqlite.before(os.fsdecode(path))
     given.struct(lib.QPY_SOURCE_OPTIONS, kind=kind, dry_run=dry_run)
     return Request(
         lib.QPY_SOURCE, given, lambda reader: Imported(**reader.struct(lib.QPY_SOURCE_REPORT))

@@ -3,7 +3,6 @@ than one call: iterators, files, copies."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 import math
@@ -14,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import IO, Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar
 
-from . import _call, _files, _requests, _results, _types
+from . import _call, _files, _one_sqlite, _requests, _results, _types
 from ._errors import Cancelled, Expired, Misuse, NotFound
 from ._fields import Session, SessionNew, SessionPatch
 from ._native import lib
@@ -163,7 +162,9 @@ class BaseStore:
             max_bytes=max_bytes,
         )
         given.struct(lib.QPY_SERVICE_OPTIONS, adk_rebase=adk_rebase, adk_by_time=adk_by_time)
+        _one_sqlite.before(self._uri)
         self._handle = _call.open_store(given.texts, given.numbers)
+        _one_sqlite.after(self._uri, self._handle)
 
     def __repr__(self) -> str:
         where = _PASSWORD.sub(r"\1:***@", self._uri)
@@ -403,11 +404,11 @@ class AsyncStore(BaseStore):
     @classmethod
     async def open(cls, uri: str | os.PathLike[str], **options: Any) -> AsyncStore:
         """Open a store outside of the event loop; options are those of the constructor."""
-        return await asyncio.to_thread(cls, uri, **options)
+        return await _call.in_thread(cls, uri, **options)
 
     async def close(self) -> None:
         """Close the store after running calls have ended."""
-        await asyncio.to_thread(self._handle.close)
+        await _call.in_thread(self._handle.close)
 
     async def __aenter__(self) -> AsyncStore:
         return self
@@ -448,14 +449,14 @@ class AsyncStore(BaseStore):
         store, or of session `key` and those that it was forked from. The same store always gives
         the same bytes. A file at the path is replaced when the export is complete. `flat` writes a
         fork with the messages that it shares, as a session of its own."""
-        return await asyncio.to_thread(self._export, to, key=key, flat=flat)
+        return await _call.in_thread(self._export, to, key=key, flat=flat)
 
     async def heads(
         self, to: str | os.PathLike[str] | IO[bytes], *, key: str | None = None
     ) -> Transfer:
         """Write the head of each session, a line each, to a path or a binary file. Kept elsewhere,
         verify_against() proves by it later that nothing is lost."""
-        return await asyncio.to_thread(self._export, to, key=key, heads=True)
+        return await _call.in_thread(self._export, to, key=key, heads=True)
 
     async def import_from(
         self, source: str | os.PathLike[str] | IO[bytes], *, must_be_new: bool = False
@@ -463,17 +464,17 @@ class AsyncStore(BaseStore):
         """Read an export from a path or a binary file, one transaction per session. Sessions that
         exist are skipped, so that an import can be repeated; with `must_be_new` they raise
         Exists."""
-        return await asyncio.to_thread(self._import, source, must_be_new)
+        return await _call.in_thread(self._import, source, must_be_new)
 
     async def verify_against(self, known: str | os.PathLike[str] | IO[bytes]) -> Compared:
         """Compare the store with what was known of it earlier: a file of heads() or of export_to().
         Problems are part of the result, not exceptions."""
-        return await asyncio.to_thread(self._compare, known)
+        return await _call.in_thread(self._compare, known)
 
     async def copy(self, target: BaseStore) -> Copied:
         """Copy everything to another store, which must be new or hold the rest of an earlier copy.
         When the call returns, the exports of both stores are equal byte for byte."""
-        return await asyncio.to_thread(self._copy, target)
+        return await _call.in_thread(self._copy, target)
 
     def tail(
         self, key: str, *, after: int = 0, timeout: float | None = None
