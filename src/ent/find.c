@@ -124,10 +124,23 @@ static void find_trim(ent_db *db)
 /* ---- queries
  * ------------------------------------------------------------------------------------- */
 
+/* In the order of the fields, so that the shape does not depend on how the caller lists them. */
+static void find_leave_out(qp_plan *plan, qp_without without)
+{
+    for (size_t i = 0; i < plan->entity->field_count && without.n > 0; i++) {
+        for (size_t j = 0; j < without.n; j++) {
+            if (plan->entity->fields[i].row == without.rows[j]) {
+                qp_plan_mark(plan, QP_MARK_WITHOUT);
+                qp_plan_mark(plan, (unsigned)i);
+            }
+        }
+    }
+}
+
 /* The literal's head is copied: it is of a generated type, whose first members are those of
  * ent_query. */
 quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
-                          quipu_error *reterr)
+                          qp_without without, quipu_error *reterr)
 {
     quipu_status status;
     ent_query head;
@@ -135,6 +148,7 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
     assert(entity != NULL);
     assert(query != NULL);
     qp_plan_begin(&db->plan, entity, db->engine, QP_OP_SELECT);
+    find_leave_out(&db->plan, without);
     /* Bytes, not a cast: the generated type is unknown here. */
     memcpy(&head, query, sizeof(head));
     status = qp_where_walk(&db->plan, (const char *)query + entity->query_where, reterr);
@@ -250,7 +264,7 @@ static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *
                             "find needs an arena, an entity, a query and a place for the list");
     }
     /* The limit is the query's own: 0 replaces nothing. */
-    status = qp_find_plan(db, entity, query, 0, reterr);
+    status = qp_find_plan(db, entity, query, 0, (qp_without){NULL, 0}, reterr);
     if (locks) {
         qp_plan_mark(&db->plan, QP_MARK_LOCK);
     }
@@ -308,7 +322,7 @@ quipu_status ent_one(ent_db *db, quipu_arena *arena, const ent_entity *entity, c
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "one needs an arena, an entity, a query and a place for the row");
     }
-    status = qp_find_plan(db, entity, query, 1, reterr);
+    status = qp_find_plan(db, entity, query, 1, (qp_without){NULL, 0}, reterr);
     if (status == QUIPU_OK && db->plan.conditions == 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "%s: one without any condition is refused; find with limit 1 takes "

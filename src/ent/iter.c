@@ -14,8 +14,8 @@
 
 /* Values are copied: the caller's literal may be gone before the last row is read. Other statements
  * may run on the connection meanwhile, also of the same shape: the iterator's own is busy. */
-quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *query,
-                            ent_iter *ret_iter, quipu_error *reterr)
+quipu_status qp_iter_begin_without(ent_db *db, const ent_entity *entity, const void *query,
+                                   qp_without without, ent_iter *ret_iter, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_read(db, reterr);
     qp_cached *cached = NULL;
@@ -34,7 +34,7 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
         return qp_error_set(reterr, QUIPU_MISUSE, "%s: an iterator cannot load edges; use find",
                             entity->name);
     }
-    status = qp_find_plan(db, entity, query, 0, reterr);
+    status = qp_find_plan(db, entity, query, 0, without, reterr);
     memcpy(&head, query, sizeof(head));
     /* Only an unlimited read can be too large to hold at once.
      * Chunks cost a cursor and a round trip each: a limited read needs neither. */
@@ -57,6 +57,13 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
     ret_iter->statement = cached;
     ret_iter->status = QUIPU_OK;
     return QUIPU_OK;
+}
+
+/* Whole rows. */
+quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *query,
+                            ent_iter *ret_iter, quipu_error *reterr)
+{
+    return qp_iter_begin_without(db, entity, query, (qp_without){NULL, 0}, ret_iter, reterr);
 }
 
 /* Releases the statement at the end and after a failure: another step would start it over, and an

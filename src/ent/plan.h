@@ -35,7 +35,7 @@
 
 /* The first byte of a shape. */
 typedef enum qp_operation {
-    QP_OP_SELECT = 1, /* where, order, after, limit marks */
+    QP_OP_SELECT = 1, /* fields left out, where, order, after, limit marks */
     QP_OP_COUNT,      /* where */
     QP_OP_EXISTS,     /* where */
     QP_OP_GET,        /* index number + 1, whether the shard is known */
@@ -80,6 +80,7 @@ typedef enum qp_mark {
     QP_MARK_OFFSET,
     QP_MARK_LOCK,    /* qp_engine.row_lock ends the statement */
     QP_MARK_CHUNKED, /* qp_engine.chunked ends the statement */
+    QP_MARK_WITHOUT, /* the number of a field follows, which is not read */
     QP_MARK_END
 } qp_mark;
 
@@ -161,6 +162,10 @@ void qp_sql_doubled(qp_buf *sql, const char *text, char quote);
 
 /* Appends a quoted identifier; quotes inside are doubled. */
 void qp_sql_name(qp_buf *sql, const char *name);
+
+/* Appends all columns in the order of the row struct. One of a field that is left out has a
+ * constant in its place, so that columns keep their numbers; NULL: none is. */
+void qp_sql_columns(qp_buf *sql, const ent_entity *entity, const qp_fields *without);
 
 /* A text literal in SQL: in single quotes, those inside doubled. */
 void qp_sql_text(qp_buf *sql, const char *text);

@@ -6,8 +6,8 @@
  * row_lock...). Called by: cache.c on a miss. The shape is trusted: where.c, order.c and create.c
  * wrote it, so that what cannot be in it is asserted.
  *
- *   select = SELECT level [ORDER {column direction} END] [AFTER {is_null}] [LIMIT] [OFFSET] [LOCK]
- *            [CHUNKED]
+ *   select = SELECT {WITHOUT field} level [ORDER {column direction} END] [AFTER {is_null}] [LIMIT]
+ *            [OFFSET] [LOCK] [CHUNKED]
  *   level  = {ID_IS | ID_BETWEEN | SHARD | OWNER | field operator | MATCH | group}
  *   group  = (ANY | ALL | NONE) {level NEXT} CLOSE
  *   get    = GET index shard_is_known
@@ -402,15 +402,6 @@ static void sql_order(sql_writer *w, const sql_term *terms, size_t n)
 
 /* ---- statements ---- */
 
-/* All fields, in the order of the row struct. */
-static void sql_columns(sql_writer *w)
-{
-    for (size_t i = 0; i < w->entity->field_count; i++) {
-        sql_puts(w, i == 0 ? "" : ",");
-        qp_sql_name(w->sql, w->entity->fields[i].column);
-    }
-}
-
 /* The table, or the subquery that stands for it in an older file (older.h). */
 static void sql_from(sql_writer *w)
 {
@@ -435,11 +426,17 @@ static void sql_chunked(sql_writer *w)
 static void sql_select(sql_writer *w)
 {
     sql_term terms[SQL_TERMS_MAX];
+    qp_fields without = {{0, 0}};
     size_t n;
     bool any;
 
+    while (sql_peek(w) == QP_MARK_WITHOUT) {
+        (void)sql_take(w);
+        const unsigned field = sql_take(w);
+        QP_FIELDS_ADD(&without, field);
+    }
     sql_puts(w, "SELECT ");
-    sql_columns(w);
+    qp_sql_columns(w->sql, w->entity, &without);
     sql_from(w);
     any = sql_level(w, " WHERE ");
     n = sql_terms(w, terms);
@@ -500,7 +497,7 @@ static void sql_get(sql_writer *w)
     size_t first = w->shards && w->entity->shard != NULL && !known ? 1 : 0;
 
     sql_puts(w, "SELECT ");
-    sql_columns(w);
+    qp_sql_columns(w->sql, w->entity, NULL);
     sql_from(w);
     sql_puts(w, " WHERE ");
     if (known && sql_owner(w) != NULL) {
@@ -644,7 +641,7 @@ static void sql_upsert(sql_writer *w)
 static void sql_returning(sql_writer *w)
 {
     sql_puts(w, " RETURNING ");
-    sql_columns(w);
+    qp_sql_columns(w->sql, w->entity, NULL);
 }
 
 /* One assignment a changed field, then the condition. An addition is the engine's, because it must

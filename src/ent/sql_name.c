@@ -34,3 +34,20 @@ void qp_sql_text(qp_buf *sql, const char *text)
     qp_sql_doubled(sql, text, '\'');
     qp_buf_putc(sql, '\'');
 }
+
+/* Only a field that can be absent is left out, or an integer. */
+void qp_sql_columns(qp_buf *sql, const ent_entity *entity, const qp_fields *without)
+{
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        const bool nullable = (field->flags & ENT_F_NULLABLE) != 0;
+
+        qp_buf_puts(sql, i == 0 ? "" : ",");
+        if (without == NULL || !QP_FIELDS_HAS(without, i)) {
+            qp_sql_name(sql, field->column);
+        } else {
+            assert(nullable || field->type == ENT_INT);
+            qp_buf_puts(sql, nullable ? "NULL" : "0");
+        }
+    }
+}

@@ -94,13 +94,13 @@ static void value_number(sqlite3_value *from, int type, uint8_t kind, qp_value *
     }
 }
 
-/* A column without a pointer: SQL NULL or, for bytes, an empty blob, for which SQLite returns NULL
- * as well; to src/ent a NULL pointer means absent. */
+/* A column without a pointer that is not NULL: an empty blob, for which SQLite returns none, or a
+ * text for which there was no memory. To src/ent a NULL pointer means absent. */
 static void value_nothing(sqlite3_value *from, uint8_t kind, qp_value *ret)
 {
     assert(kind == QP_TEXT || kind == QP_BYTES);
     ret->kind = QP_NULL;
-    if (kind == QP_BYTES && sqlite3_value_type(from) != SQLITE_NULL) {
+    if (kind == QP_BYTES && sqlite3_value_type(from) != SQLITE_NULL) { /* NULL: no memory */
         *ret = (qp_value){.kind = QP_BYTES, .as.bytes = {"", 0}};
     }
 }
@@ -130,25 +130,31 @@ static void value_bytes(sqlite3_value *from, qp_value *ret)
     ret->kind = QP_BYTES;
 }
 
-/* One value. Text and integers come first: they are most of the columns. */
+/* One value. Half of a message's columns are NULL, which the type says for all kinds alike; text
+ * and integers come next: they are most of the others. */
 QP_INLINE void value_read(sqlite3_value *from, uint8_t kind, qp_value *ret)
 {
-    if (kind == QP_TEXT) {
+    const int type = sqlite3_value_type(from);
+
+    if (type == SQLITE_NULL) {
+        ret->kind = QP_NULL;
+    } else if (kind == QP_TEXT) {
         value_text(from, ret);
     } else if (kind == QP_INT) {
+        if (QP_UNLIKELY(type != SQLITE_INTEGER)) {
+            value_raw(from, ret);
+            return;
+        }
         ret->kind = QP_INT;
         ret->as.i = sqlite3_value_int64(from);
-        if (QP_UNLIKELY(sqlite3_value_type(from) != SQLITE_INTEGER)) {
-            value_raw(from, ret);
-        }
     } else if (kind == QP_TIME) {
         value_time(from, ret);
     } else if (kind == QP_BYTES) {
         value_bytes(from, ret);
     } else if (kind == QP_UUID) {
-        value_uuid(from, sqlite3_value_type(from), ret);
+        value_uuid(from, type, ret);
     } else {
-        value_number(from, sqlite3_value_type(from), kind, ret);
+        value_number(from, type, kind, ret);
     }
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "ent/find.h"
 #include "store/last_change.h"
 #include "store/message.h"
 #include "store/state_internal.h"
@@ -173,6 +174,10 @@ static bool read_fits(read_sink *sink, const qp_message *row)
     return !sink->is_full;
 }
 
+/* What no message shows: the hash is for verify, and whose messages a segment has is known. */
+static const size_t read_unshown[] = {offsetof(qp_message, salted_hash),
+                                      offsetof(qp_message, session_id)};
+
 /* Reads one segment behind what the sink holds. The query asks for a range of numbers in order: the
  * first number that differs from the expected one is a gap. */
 static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sink *sink,
@@ -184,7 +189,9 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
     int64_t seq = segment->from;
     qp_message_iter iter;
     qp_message row;
-    quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
+    const qp_without without = {read_unshown, sizeof(read_unshown) / sizeof(read_unshown[0])};
+    quipu_status status =
+        qp_iter_begin_without(db, &qp_message_entity, &query, without, &iter.it, reterr);
 
     assert(segment->from <= segment->to && !sink->is_full);
     if (status != QUIPU_OK) {

@@ -1,6 +1,39 @@
 /* Create, get, update, delete, upsert and bulk create, as a user calls them. */
 #include "contract/world.h"
 
+#include "ent/find.h"
+
+/* The key, too: whoever asks for one owner's rows knows it. */
+static void members_that_are_left_out_are_absent_and_the_others_whole(void **state)
+{
+    static const size_t left_out[] = {offsetof(thing, s_o), offsetof(thing, n),
+                                      offsetof(thing, x_o)};
+    world *w = *state;
+    const thing *made = NULL;
+    thing_new v = w_thing(7);
+    const thing_query query = {.limit = 0};
+    thing_iter it;
+    thing row;
+
+    v.n_o = ent_some(-5);
+    v.s_o = QUIPU_STR("text");
+    v.x_o = (quipu_bytes){"x", 1};
+    W_OK(w, thing_create(w->db, &w->arena, &v, &made, &w->err));
+    assert_int_not_equal(made->n, 0);
+    for (size_t n = 0; n <= 3; n++) { /* each is a statement of its own */
+        W_OK(w, qp_iter_begin_without(w->db, &thing_entity, &query, (qp_without){left_out, n},
+                                      &it.it, &w->err));
+        assert_true(thing_iter_next(&it, &row));
+        assert_true(n > 0 ? row.s_o.p == NULL : quipu_str_eq(row.s_o, v.s_o));
+        assert_int_equal(row.n, n > 1 ? 0 : made->n);
+        assert_true(n > 2 ? row.x_o.p == NULL : row.x_o.n == 1);
+        assert_true(row.n_o.has && row.n_o.v == -5);
+        assert_true(quipu_str_eq(row.s, made->s) && row.id == made->id);
+        assert_false(thing_iter_next(&it, &row));
+        W_OK(w, thing_iter_end(&it, &w->err));
+    }
+}
+
 static void a_created_row_comes_back_whole(void **state)
 {
     world *w = *state;
@@ -550,6 +583,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         W_TEST(a_created_row_comes_back_whole),
+        W_TEST(members_that_are_left_out_are_absent_and_the_others_whole),
         W_TEST(what_is_not_given_stays_absent),
         W_TEST(defaults_fill_what_create_leaves_out),
         W_TEST(given_values_win_over_defaults),

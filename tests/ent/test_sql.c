@@ -137,6 +137,33 @@ static void null_takes_its_place_in_the_order(void **state)
                  2);
 }
 
+static void a_field_that_is_left_out_keeps_its_place(void **state)
+{
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    const item_where where = {.owner = ent_eq(7)};
+    quipu_error err = {0};
+    size_t columns = 0;
+    qp_plan plan;
+    qp_buf sql;
+
+    (void)state;
+    qp_plan_init(&plan, &scratch);
+    qp_buf_init(&sql, 1 << 16);
+    qp_plan_begin(&plan, &item_entity, &packing, QP_OP_SELECT);
+    for (unsigned field = 0; field < 3; field += 2) {
+        qp_plan_mark(&plan, QP_MARK_WITHOUT);
+        qp_plan_mark(&plan, field);
+    }
+    T_OK(qp_where_walk(&plan, &where, &err));
+    T_OK(qp_sql_write(&packing, NULL, &item_entity, qp_buf_str(&plan.shape), &sql, &columns, &err));
+    assert_string_equal(qp_buf_str(&sql).p, "SELECT 0,\"se\"\"q\",NULL FROM \"items\" WHERE "
+                                            "\"id\" BETWEEN ?1 AND ?2");
+    assert_int_equal(columns, 3);
+    qp_buf_free(&sql);
+    qp_plan_free(&plan);
+    quipu_arena_free(&scratch);
+}
+
 static void the_same_shape_has_the_same_bytes(void **state)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
@@ -171,6 +198,7 @@ int main(void)
         cmocka_unit_test(another_engine_gets_its_own_spelling),
         cmocka_unit_test(an_engine_that_packs_gets_a_range),
         cmocka_unit_test(null_takes_its_place_in_the_order),
+        cmocka_unit_test(a_field_that_is_left_out_keeps_its_place),
         cmocka_unit_test(the_same_shape_has_the_same_bytes),
     };
 
