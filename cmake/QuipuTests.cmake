@@ -87,8 +87,8 @@ set(quipu_tests_of_every_engine
     contract.store_hash_chain contract.store_hash_model
     contract.store_job contract.store_list contract.store_log
     contract.store_log_thread
-    contract.store_memory contract.store_memory_edit
-    contract.store_memory_forget contract.store_memory_hostile
+    contract.store_memory contract.store_memory_edit contract.store_memory_erase
+    contract.store_memory_forget contract.store_memory_hostile contract.store_memory_limits
     contract.store_memory_model
     contract.store_memory_run
     contract.store_memory_run_thread

@@ -2,7 +2,7 @@
 """The tables of docs/traceability name tests that exist, or say "open". requirements.md has the 48
 scenarios that the project was asked for, 27 rows of Lango's tests and 21 of its faults;
 lango-tests.md covers Lango's model adapter, adk-rules.md the session service, integrity.md what
-verify promises, recall.md search, python.md the Python package. Rows
+verify promises, recall.md search, python.md the Python package, memory.md workers and prompts. Rows
 are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are
 named with their folders, figures as bench/bars.txt:name."""
 
@@ -14,7 +14,7 @@ SCENARIOS = 107
 PAGE = "docs/traceability/requirements.md"
 MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
         "docs/traceability/integrity.md", "docs/traceability/recall.md",
-        "docs/traceability/python.md")
+        "docs/traceability/python.md", "docs/traceability/memory.md")
 TEST = re.compile(r"^`?((?:tests|bindings/python/tests|bindings/go|bench)/[\w./-]+):([\w.]+)`?$")
 
 

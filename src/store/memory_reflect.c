@@ -29,22 +29,42 @@ typedef struct memory_reflect_rows {
     qp_reflection_list thought; /* reflections that are not */
 } memory_reflect_rows;
 
+#define MEMORY_REFLECT_SIDES 5 /* conditions of which a line meets one */
+
 /* Reads them, in the caller's transaction. At most QP_MEMORY_REFLECT_MAX of each: what does not fit
- * waits until older lines are condensed. */
+ * waits until older lines are condensed. The conditions are memory_reflect_takes(): lines that are
+ * never condensed do not count, or the others would wait behind them for ever. */
 static quipu_status memory_reflect_find(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                         quipu_str key, memory_reflect_rows *ret,
                                         quipu_error *reterr)
 {
+    const ent_where_text made = ENT_NOT_NULL;
+    const qp_observation_where seen_any[MEMORY_REFLECT_SIDES] = {
+        {.priority = ENT_IS_NULL},
+        {.origin = made, .priority = qp_observation_priority_is(QP_OBSERVATION_PRIORITY_HIGH)},
+        {.origin = made, .priority = qp_observation_priority_is(QP_OBSERVATION_PRIORITY_MEDIUM)},
+        {.origin = made, .priority = qp_observation_priority_is(QP_OBSERVATION_PRIORITY_LOW)},
+        {.origin = made, .priority = qp_observation_priority_is(QP_OBSERVATION_PRIORITY_DONE)}};
+    const qp_reflection_where thought_any[MEMORY_REFLECT_SIDES] = {
+        {.priority = ENT_IS_NULL},
+        {.origin = made, .priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_HIGH)},
+        {.origin = made, .priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_MEDIUM)},
+        {.origin = made, .priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_LOW)},
+        {.origin = made, .priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_DONE)}};
     const qp_observation_query seen = {.limit = QP_MEMORY_REFLECT_MAX,
                                        .order = {QP_OBSERVATION_BY_NUMBER(ASC)},
                                        .where = {.tenant = ent_eq(store->tenant),
                                                  .session_key = ent_eq(key),
-                                                 .retired_at = ENT_IS_NULL}};
+                                                 .retired_at = ENT_IS_NULL,
+                                                 .any_of = seen_any,
+                                                 .any_n = MEMORY_REFLECT_SIDES}};
     const qp_reflection_query thought = {.limit = QP_MEMORY_REFLECT_MAX,
                                          .order = {QP_REFLECTION_BY_NUMBER(ASC)},
                                          .where = {.tenant = ent_eq(store->tenant),
                                                    .session_key = ent_eq(key),
-                                                   .retired_at = ENT_IS_NULL}};
+                                                   .retired_at = ENT_IS_NULL,
+                                                   .any_of = thought_any,
+                                                   .any_n = MEMORY_REFLECT_SIDES}};
     quipu_status status = qp_reflection_find(db, arena, &thought, &ret->thought, reterr);
 
     assert(key.n > 0);

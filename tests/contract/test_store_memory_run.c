@@ -431,8 +431,7 @@ static void a_cancelled_run_returns_and_leaves_no_lease(void **state)
     assert_int_equal(run_all(store).messages, 1);
 }
 
-static void
-verify_finds_a_watermark_behind_the_last_message_and_repair_observes_nothing_again(void **state)
+static void verify_finds_a_watermark_behind_the_end_and_repair_observes_nothing_again(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
@@ -804,8 +803,7 @@ int main(void)
         RUN_TEST(only_the_newest_of_two_leases_may_commit),
         RUN_TEST(a_failure_is_kept_and_tried_again_later),
         cmocka_unit_test(a_job_with_the_range_of_an_earlier_life_ends_at_the_last_message),
-        cmocka_unit_test(
-            verify_finds_a_watermark_behind_the_last_message_and_repair_observes_nothing_again),
+        cmocka_unit_test(verify_finds_a_watermark_behind_the_end_and_repair_observes_nothing_again),
         cmocka_unit_test(workers_that_are_killed_skip_no_message_and_observe_none_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -443,6 +443,41 @@ class MemoryWorker(harness.Case):
         self.assertIn("no memories", self.run_quipu("memory", "list", "trip").err)
         self.assertIn("no memory", self.run_quipu("memory", "show", second["id"], code=3).err)
 
+    def test_every_word_of_memory_answers_in_json(self):
+        """One object a line, whatever the word, and nothing else on standard output."""
+        def memory(*words, **options):
+            return self.run_quipu("memory", *words, "--json", **options).lines()
+
+        self.assertEqual([sorted(line) for line in memory("run", "trip")], [sorted(
+            ("sessions", "messages", "observations", "repeats", "lost", "failed", "reflections",
+             "condensed", "modelCalls", "embedded", "more"))])
+        first, second = memory("list", "trip")
+        self.assertEqual(memory("show", first["id"]), [first])
+        self.assertEqual([line["content"] for line in memory("source", first["id"])],
+                         ["I prefer trains. Always give prices in euros."])
+        [added] = memory("add", "trip", "-", stdin="Ana prefers tea.\n")
+        self.assertEqual(sorted(added), ["id", "kind"])
+        [edited] = memory("edit", added["id"], "-", "--who", "ben", "--why", "asked",
+                          stdin="Ana prefers coffee.\n")
+        self.assertEqual([edited[name] for name in ("content", "editedBy", "editedWhy")],
+                         ["Ana prefers coffee.", "ben", "asked"])
+        [retired] = memory("retire", second["id"])
+        self.assertIn("retiredAt", retired)
+        self.assertEqual([line["id"] for line in memory("list", "trip", "--retired")],
+                         [first["id"], second["id"], added["id"]])
+        self.assertEqual(memory("rm", added["id"], "--yes"), [{"removed": 1}])
+        self.assertEqual(memory("clear", "trip", "--from", 1, "--to", 1, "--yes"),
+                         [{"removed": 2}])
+        self.assertEqual([line["watermark"] for line in memory("status", "trip")], [2])
+        self.assertEqual(memory("list", "trip"), [])
+
+    def test_a_forgotten_message_is_in_no_fork_s_memory(self):
+        self.run_quipu("memory", "run")
+        self.run_quipu("memory", "clear", "trip", "--from", 1, "--to", 1, "--yes")
+        self.run_quipu("fork", "trip", "branch")
+        self.assertEqual(self.run_quipu("memory", "run", "--json").json()["observations"], 0)
+        self.assertEqual(self.run_quipu("memory", "list", "branch", "--json").lines(), [])
+
     def test_the_source_is_the_message_that_it_came_from(self):
         self.run_quipu("memory", "run")
         first = self.run_quipu("memory", "list", "trip", "--json").lines()[0]
