@@ -421,6 +421,8 @@ function(quipu_add_scripts)
     # Together they talk through the Python package of that environment, so one after the other.
     set_tests_properties(go.go go.lango go.together go.workers PROPERTIES TIMEOUT 7200)
     set_tests_properties(go.together go.workers PROPERTIES DEPENDS "python.package;go.go")
+    set_tests_properties(node.node node.together PROPERTIES TIMEOUT 3600)
+    set_tests_properties(node.together PROPERTIES DEPENDS "python.package;go.go;node.node")
   endif()
 
   # The suites of the store on servers that are less kind; all of them in the long form only.

@@ -1,0 +1,485 @@
+// Types of quipu-store. Options are checked when a call is made, too: a wrong one rejects with a
+// TypeError or a RangeError that names it.
+
+export type Role = 'user' | 'assistant' | 'tool' | 'function' | 'model' | 'system';
+/** A number of the store's; a bigint beyond 2^53. */
+export type Count = number;
+/** A value that JSON can hold. Integers beyond 2^53 are bigints, both ways. */
+export type Json = null | boolean | number | bigint | string | Json[] | { [name: string]: Json };
+
+/** What every call takes. */
+export interface CallOptions {
+  /** Ends the call; the promise is rejected with the signal's reason, and nothing is stored. */
+  signal?: AbortSignal;
+}
+
+/** A tool call or, with an output, its response. Input and output are JSON texts. */
+export interface ToolCall {
+  id?: string;
+  name?: string;
+  input?: string;
+  output?: string | null;
+  thought?: boolean;
+  /** Base64. */
+  thoughtSignature?: string;
+}
+
+/** A message as it is read. */
+export interface Message {
+  role: Role;
+  content: string;
+  author: string;
+  timestamp: Date;
+  toolCalls: ToolCall[];
+  eventId: string;
+  invocationId: string;
+  branch: string;
+  extra: { [name: string]: Json } | null;
+  seq: Count;
+  tokens: Count;
+  mark: '' | 'compaction' | 'timeout';
+  coversFrom: Count;
+  coversTo: Count;
+  replaces: Count;
+  model: string;
+  promptTokens: Count;
+  cachedTokens: Count;
+  answerTokens: Count;
+}
+
+/** A message to append: ours, or one of OpenAI's chat API. What it has no member for is kept in
+ * `extra`. */
+export interface NewMessage {
+  role: Role | 'developer';
+  content?: string | null | readonly unknown[];
+  author?: string;
+  /** A Date, or RFC 3339; the store's clock when it is absent. */
+  timestamp?: Date | string;
+  toolCalls?: readonly ToolCall[];
+  /** The same id with the same content is stored once. */
+  eventId?: string;
+  invocationId?: string;
+  branch?: string;
+  extra?: { [name: string]: unknown } | null;
+  mark?: '' | 'timeout';
+  model?: string;
+  promptTokens?: Count;
+  cachedTokens?: Count;
+  answerTokens?: Count;
+  [name: string]: unknown;
+}
+
+export type Messages = string | NewMessage | readonly (string | NewMessage)[];
+
+/** What a session is. */
+export interface Session {
+  key: string;
+  agentId: string;
+  channelType: string;
+  channelId: string;
+  model: string;
+  metadata: Json;
+  createdAt: Date;
+  updatedAt: Date;
+  uid: string;
+  appName: string;
+  userId: string;
+  sessionId: string;
+  revision: Count;
+  firstSeq: Count;
+  nextSeq: Count;
+  messageCount: Count;
+  tokenCount: Count;
+  expiresAt: Date | null;
+  compactedSeq: Count;
+  forkSeq: Count;
+  title: string;
+  firstWords: string;
+  headHash: Buffer;
+  hashedFrom: Count;
+  promptTotal: Count;
+  cachedTotal: Count;
+  answerTotal: Count;
+  answerCount: Count;
+  isFork: boolean;
+  parentKey: string;
+}
+
+/** Settings that a session is made with or that change. */
+export interface Settings {
+  agentId?: string;
+  channelType?: string;
+  channelId?: string;
+  model?: string;
+  metadata?: { [name: string]: unknown };
+  title?: string;
+}
+
+export interface NewSession extends Settings {
+  appName?: string;
+  userId?: string;
+  sessionId?: string;
+  /** Milliseconds; Infinity: it never expires. */
+  ttl?: number;
+}
+
+export interface OpenOptions {
+  readOnly?: boolean;
+  mustExist?: boolean;
+  /** Record changes for feed(). */
+  feed?: boolean;
+  durability?: 'full' | 'relaxed';
+  /** Milliseconds that a call may wait; 30 seconds when it is absent. */
+  deadline?: number;
+  ttl?: number;
+  tenant?: string;
+  capMessages?: Count;
+  capTokens?: Count;
+  search?: 'lazy' | 'inline' | 'off';
+  maxBytes?: Count;
+  adkRebase?: boolean;
+  adkByTime?: boolean;
+}
+
+export interface History {
+  session: Session;
+  messages: Message[];
+  moreBefore: boolean;
+  moreAfter: boolean;
+}
+
+export interface Window {
+  session: Session;
+  messages: Message[];
+  tokens: Count;
+  moreBefore: boolean;
+  overBudget: boolean;
+  cut: boolean;
+}
+
+export interface Appended {
+  firstSeq: Count;
+  revision: Count;
+  repeated: boolean;
+}
+
+export interface ListOptions extends CallOptions {
+  appName?: string;
+  userId?: string;
+  agentId?: string;
+  /** A member's name, and its text unless any will do. */
+  metadata?: readonly [name: string, text?: string];
+  after?: string | null;
+  limit?: Count;
+  oldestFirst?: boolean;
+  expired?: boolean;
+  parent?: string;
+}
+
+export interface SearchOptions extends CallOptions {
+  appName?: string;
+  userId?: string;
+  key?: string;
+  author?: string;
+  role?: Role;
+  after?: Date;
+  before?: Date;
+  limit?: Count;
+  offset?: Count;
+  markBefore?: string;
+  markAfter?: string;
+}
+
+export interface Hit {
+  sessionKey: string;
+  seq: Count;
+  role: Role;
+  author: string;
+  timestamp: Date;
+  snippet: string;
+  rank: number;
+}
+
+export interface RecallOptions extends CallOptions {
+  key?: string;
+  appName?: string;
+  userId?: string;
+  everything?: boolean;
+  since?: Count;
+  before?: Count;
+  limit?: Count;
+  budget?: Count;
+}
+
+export interface Recalled {
+  sessionKey: string;
+  seq: Count;
+  role: Role;
+  author: string;
+  timestamp: Date;
+  content: string;
+  eventId: string;
+  tokens: Count;
+  score: number;
+  fromWords: number;
+  fromNeighbours: number;
+  fromSession: number;
+  fromVector: number;
+}
+
+export interface StateEntry {
+  scope: 'app' | 'user' | 'session';
+  name: string;
+  value: Json;
+  setAt: Date;
+  setBy: string;
+  setSeq: Count;
+  setIn: string;
+}
+
+export type UsagePart = 'model' | 'day' | 'session';
+
+export interface UsageOptions extends CallOptions {
+  key?: string;
+  by?: UsagePart | readonly UsagePart[];
+  appName?: string;
+  userId?: string;
+  since?: Date;
+  until?: Date;
+  after?: string | null;
+  limit?: Count;
+}
+
+export interface UsageRow {
+  sessionKey: string;
+  model: string;
+  day: Date | null;
+  promptTokens: Count;
+  cachedTokens: Count;
+  answerTokens: Count;
+  answers: Count;
+  /** Millionths of a US dollar. */
+  cost: Count;
+  unpriced: Count;
+}
+
+export interface Erasure {
+  sessions: string[];
+  forks: string[];
+  backups: string[];
+  kept: string[];
+  hidden: Count;
+  messages: Count;
+  states: Count;
+  memories: Count;
+}
+
+export type MemoryKind = 'observation' | 'reflection';
+export type Priority = 'standing' | 'high' | 'medium' | 'low' | 'done';
+export type Topic =
+  | 'instruction' | 'preference' | 'decision' | 'commitment' | 'question'
+  | 'person' | 'quantity' | 'date' | 'outcome' | 'failure';
+
+export interface Memory {
+  kind: MemoryKind;
+  id: string;
+  sessionKey: string;
+  content: string;
+  tokenCount: Count;
+  sourceStart: Count;
+  sourceEnd: Count;
+  generation: Count;
+  createdAt: Date;
+  scope: string;
+  priority: '' | Priority;
+  topic: '' | Topic;
+  state: '' | 'active' | 'buffered';
+  subject: string;
+  saidAt: Date | null;
+  aboutFrom: Date | null;
+  aboutTo: Date | null;
+  times: Count;
+  supersedes: string | null;
+  retiredAt: Date | null;
+  retiredWhy: string;
+  origin: string;
+  condensedInto: string | null;
+  editedAt: Date | null;
+  editedBy: string;
+  editedWhy: string;
+}
+
+export interface NewMemory extends CallOptions {
+  kind?: MemoryKind;
+  id?: string;
+  priority?: Priority;
+  topic?: Topic;
+  subject?: string;
+  saidAt?: Date;
+  aboutFrom?: Date;
+  aboutTo?: Date;
+  sourceStart?: Count;
+  sourceEnd?: Count;
+  generation?: Count;
+  supersedes?: string;
+  origin?: string;
+}
+
+/** The memories of a session or of ids. */
+export interface MemoryQuery extends CallOptions {
+  kind?: MemoryKind;
+  key?: string;
+  ids?: readonly string[];
+  recent?: Count;
+  retired?: boolean;
+  scope?: boolean;
+}
+
+export interface MemoryRun {
+  more: boolean;
+  sessions: Count;
+  messages: Count;
+  observations: Count;
+  repeats: Count;
+  lost: Count;
+  failed: Count;
+  reflections: Count;
+  condensed: Count;
+  modelCalls: Count;
+  embedded: Count;
+}
+
+export interface MemoryProgress {
+  sessionKey: string;
+  scope: string;
+  watermark: Count;
+  lastSeq: Count;
+  pendingMessages: Count;
+  pendingTokens: Count;
+  leaseUntil: Date | null;
+  nextAt: Date | null;
+  lastError: string;
+  [name: string]: unknown;
+}
+
+export interface Artifact {
+  appName: string;
+  userId: string;
+  sessionKey: string;
+  name: string;
+  version: Count;
+  hash: string;
+  size: Count;
+  mimeType: string;
+  metadata: Json;
+  kind: 'data' | 'text' | 'uri';
+  createdAt: Date;
+  data: Buffer | null;
+}
+
+export interface ArtifactOptions extends CallOptions {
+  appName?: string;
+  userId?: string;
+}
+
+export interface Change {
+  kind: 'created' | 'appended' | 'updated' | 'deleted' | 'forked';
+  key: string;
+  uid: string;
+  at: Date;
+  revision: Count;
+  firstSeq: Count;
+  lastSeq: Count;
+}
+
+/** An open store. All its calls may run at the same time; writers share a sync of the disk. */
+export class Store {
+  private constructor();
+  /** Opens a store by its path or URI, or creates it. */
+  static open(uri: string, options?: OpenOptions & CallOptions): Promise<Store>;
+  readonly closed: boolean;
+  /** Ends what waits, waits for what runs, and closes the store. */
+  close(): Promise<void>;
+
+  create(key: string, options?: NewSession & { existOk?: boolean } & CallOptions): Promise<Session>;
+  get(key: string, options?: {
+    /** Only the newest so many; 0: the session without messages. */
+    last?: Count; after?: Count; before?: Count; limit?: Count; view?: boolean;
+  } & CallOptions): Promise<History>;
+  update(key: string, options: Settings & { ttl?: number; ifRevision?: Count } & CallOptions): Promise<Count>;
+  delete(key: string, options?: { forks?: boolean } & CallOptions): Promise<void>;
+  list(options?: ListOptions): Promise<{ sessions: Session[]; next: string | null }>;
+  sessions(options?: ListOptions): AsyncGenerator<Session, void, undefined>;
+  append(key: string, messages: Messages, options?: {
+    ifRevision?: Count; create?: boolean; ttl?: number; settings?: Settings;
+  } & CallOptions): Promise<Appended>;
+  window(key: string, tokenBudget: Count, options?: { cut?: boolean } & CallOptions): Promise<Window>;
+  search(query: string, options?: SearchOptions): Promise<{ hits: Hit[]; more: boolean }>;
+  recall(question: string, options: RecallOptions): Promise<Recalled[]>;
+  fork(key: string, newKey: string, options: NewSession & { at: Count } & CallOptions): Promise<Session>;
+  compact(key: string, summary: string, options: { upTo: Count } & CallOptions): Promise<Count>;
+  uncompact(key: string, options?: CallOptions): Promise<void>;
+  prune(key: string, options?: CallOptions): Promise<Count>;
+  state(key: string, options?: CallOptions): Promise<{ [name: string]: Json }>;
+  blame(key: string, options?: CallOptions): Promise<StateEntry[]>;
+  setState(key: string, name: string, value: unknown, options?: CallOptions): Promise<void>;
+  deleteState(key: string, name: string, options?: CallOptions): Promise<void>;
+  usage(options?: UsageOptions): Promise<{ rows: UsageRow[]; sessions: Count; next: string | null }>;
+  erase(options: { key?: string; userId?: string; appName?: string; quick?: boolean } & CallOptions): Promise<Erasure>;
+  sweep(options?: CallOptions): Promise<Count>;
+  backup(path: string, options?: CallOptions): Promise<void>;
+  stats(options?: CallOptions): Promise<{ [name: string]: Json }>;
+
+  memorySave(key: string, content: string, options?: NewMemory): Promise<Memory>;
+  memories(options: MemoryQuery): Promise<Memory[]>;
+  memoryDelete(options: MemoryQuery): Promise<Count>;
+  memoryUpdate(id: string, options: {
+    kind?: MemoryKind; content?: string; priority?: Priority; subject?: string; retire?: boolean; why?: string; who?: string;
+  } & CallOptions): Promise<Memory>;
+  memoryRun(options?: {
+    key?: string; appName?: string; userId?: string; observeTokens?: Count; lease?: number; worker?: string; timeout?: Count;
+  } & CallOptions): Promise<MemoryRun>;
+  memoryStatus(options?: { key?: string; appName?: string; userId?: string } & CallOptions):
+    Promise<{ sessions: MemoryProgress[]; more: boolean }>;
+
+  artifactSave(key: string | undefined, name: string, data: Uint8Array | string, options?: ArtifactOptions & {
+    mimeType?: string; metadata?: { [name: string]: unknown }; kind?: 'data' | 'text' | 'uri';
+  }): Promise<Artifact>;
+  artifact(key: string | undefined, name: string, options?: ArtifactOptions & { version?: Count }): Promise<Artifact>;
+  artifacts(key?: string, options?: ArtifactOptions & { name?: string; versions?: boolean }): Promise<Artifact[]>;
+  artifactDelete(key: string | undefined, name: string, options?: ArtifactOptions): Promise<Count>;
+
+  /** The messages behind number `after`, then each as it is appended, by any process. */
+  tail(key: string, options?: { after?: Count; timeout?: number } & CallOptions): AsyncGenerator<Message, void, undefined>;
+  feedRead(options?: { after?: string; limit?: Count; timeout?: number; fromNow?: boolean } & CallOptions):
+    Promise<{ changes: Change[]; next: string }>;
+  feed(options?: { after?: string; fromNow?: boolean; timeout?: number } & CallOptions): AsyncGenerator<Change, void, undefined>;
+}
+
+/** Opens a store by its path or URI, or creates it. */
+export function open(uri: string, options?: OpenOptions & CallOptions): Promise<Store>;
+/** Of the library. */
+export const version: string;
+export const sqliteVersion: string;
+
+/** An error of the library, by what a caller can do about it. */
+export class QuipuError extends Error {
+  readonly code: string;
+}
+export class NotFound extends QuipuError {}
+export class Exists extends QuipuError {}
+export class Expired extends QuipuError {}
+export class Conflict extends QuipuError {}
+export class Busy extends QuipuError {}
+export class Full extends QuipuError {}
+/** It is not known whether the write happened: repeat it with the same event ids. */
+export class Unknown extends QuipuError {}
+export class Invalid extends QuipuError {}
+export class Misuse extends QuipuError {}
+export class Limit extends QuipuError {}
+export class NoMemory extends QuipuError {}
+export class InputOutput extends QuipuError {}
+export class Corrupt extends QuipuError {}
+export class Cancelled extends QuipuError {}
+export class Unsupported extends QuipuError {}
+export class Newer extends QuipuError {}

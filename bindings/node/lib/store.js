@@ -1,0 +1,507 @@
+'use strict';
+// The store: each call is a job of the library, on its threads, and a promise here.
+
+const native = require('./native.js');
+const json = require('./json.js');
+const messages = require('./messages.js');
+const { Cancelled, Misuse, errorOf } = require('./errors.js');
+const { Given, Reader, bytesOf, textOf, wrong } = require('./shapes.js');
+
+const { ops, shapes } = native;
+const PIECE_MS = 60_000; // how long one call of an iterator waits; its signal ends it sooner
+const TIMEOUT_MAX_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+/** Options of a call without `signal`, which every call has. */
+function split(options, where) {
+  if (options === undefined) {
+    return [{}, undefined];
+  }
+  if (options === null || typeof options !== 'object') {
+    throw wrong(where, options, 'an object of options');
+  }
+  const { signal, ...rest } = options;
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw wrong(`${where}.signal`, signal, 'an AbortSignal');
+  }
+  return [rest, signal];
+}
+
+function onlyNames(where, options, names) {
+  for (const name of Object.keys(options)) {
+    if (!names.includes(name)) {
+      throw new TypeError(`${where}.${name} is no option; give one of ${names.join(', ')}`);
+    }
+  }
+}
+
+/** Runs a job. A signal sets its cancel flag; the promise then has the signal's reason. */
+async function run(op, handle, given, signal, waits = false) {
+  signal?.throwIfAborted();
+  const flag = signal !== undefined || waits ? native.flag() : null;
+  const cancel = () => native.cancel(flag);
+  signal?.addEventListener('abort', cancel, { once: true });
+  let answer;
+  try {
+    answer = await native.run(op, handle, ...given.packed(), flag);
+  } finally {
+    signal?.removeEventListener('abort', cancel);
+  }
+  if (answer.status !== 0) {
+    const error = errorOf(answer.status, answer.why);
+    if (error instanceof Cancelled && signal?.aborted) {
+      throw signal.reason;
+    }
+    throw error;
+  }
+  return answer;
+}
+
+const sessionOf = (reader) => reader.struct(shapes.SESSION_INFO);
+const messagesOf = (reader) => (reader.json() ?? []).map(messages.read);
+const memoriesOf = (reader) =>
+  reader.list(() => ({ ...reader.struct(shapes.MEMORY_KIND), ...reader.struct(shapes.MEMORY) }));
+const artifactsOf = (reader) =>
+  reader.list(() => ({ ...reader.struct(shapes.ARTIFACT), data: reader.bytes() }));
+
+
+function dayOf(name, value) {
+  if (value === undefined) {
+    return undefined;
+  }
+  if (!(value instanceof Date) || Number.isNaN(value.getTime())) {
+    throw wrong(name, value, 'a Date');
+  }
+  return Math.floor(value.getTime() / DAY_MS);
+}
+
+/** An open store. All its calls may run at the same time. */
+class Store {
+  #handle;
+  #closing = null;
+
+  constructor(handle, key) {
+    if (key !== Store) {
+      throw new TypeError('use Store.open(), which opens a store');
+    }
+    this.#handle = handle;
+  }
+
+  /** Opens a store by its path or URI, or creates it. */
+  static async open(uri, options) {
+    const [rest, signal] = split(options, 'options');
+    const { adkRebase, adkByTime, ...values } = rest;
+    if (typeof uri !== 'string' || uri.includes('\0')) {
+      throw wrong('uri', uri, 'a path or a URI without NUL');
+    }
+    const given = new Given().text('uri', uri).struct(shapes.OPEN_OPTIONS, values);
+    given.struct(shapes.SERVICE_OPTIONS, { adkRebase, adkByTime });
+    signal?.throwIfAborted();
+    const { store } = await run(ops.OPEN, null, given);
+    return new Store(store, Store);
+  }
+
+  /** Whether close() was called. */
+  get closed() {
+    return native.isClosed(this.#handle);
+  }
+
+  /** Closes the store after running calls have ended; iterators end. Again does nothing. */
+  close() {
+    this.#closing ??= native.close(this.#handle);
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose')]() {
+    return this.close();
+  }
+
+  async #call(op, given, signal, read = () => undefined, waits = false) {
+    return read(new Reader(await run(op, this.#handle, given, signal, waits)));
+  }
+
+  /** Creates a session; with `existOk` an existing one is returned. */
+  async create(key, options) {
+    const [{ existOk = false, ttl, ...values }, signal] = split(options, 'options');
+    const given = new Given().struct(shapes.SESSION_NEW_MORE, { key: textOf('key', key), ttl });
+    given.struct(shapes.SESSION_NEW, values).number('existOk', existOk);
+    return this.#call(ops.CREATE, given, signal, sessionOf);
+  }
+
+  /** Reads a session and its messages. */
+  async get(key, options) {
+    const [{ last, limit = 0, after, before, view, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['last', 'limit', 'after', 'before', 'view', 'signal']);
+    const given = new Given().text('key', key).struct(shapes.RANGE, {
+      header: last === 0, newest: last !== undefined && last !== 0, view, after, before, limit: last ?? limit,
+    });
+    return this.#call(ops.GET, given, signal, (reader) => ({
+      session: sessionOf(reader), messages: messagesOf(reader), ...reader.struct(shapes.HISTORY),
+    }));
+  }
+
+  /** Changes settings of a session and returns its new revision. */
+  async update(key, options) {
+    const [{ ttl, ifRevision, ...values }, signal] = split(options, 'options');
+    const given = new Given().text('key', key).struct(shapes.SESSION_PATCH_MORE, { ttl, ifRevision });
+    return this.#call(ops.UPDATE, given.struct(shapes.SESSION_PATCH, values), signal, (reader) => reader.number());
+  }
+
+  /** Deletes a session, with `forks` also its forks. A missing one is no error. */
+  async delete(key, options) {
+    const [{ forks = false, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['forks', 'signal']);
+    return this.#call(ops.DELETE, new Given().text('key', key).number('forks', forks), signal);
+  }
+
+  /** A page of sessions by their last change, and the cursor of the next one (null: none). */
+  async list(options) {
+    const [{ metadata, ...values }, signal] = split(options, 'options');
+    const [metadataName, metadataText] = metadata ?? [];
+    const given = new Given().struct(shapes.LIST_OPTIONS, { ...values, metadataName, metadataText });
+    return this.#call(ops.LIST, given, signal, (reader) => ({
+      sessions: reader.items(shapes.SESSION_INFO), next: reader.text(),
+    }));
+  }
+
+  /** Goes through all sessions of a list, page by page. */
+  async *sessions(options) {
+    for (let after = options?.after; ; ) {
+      const page = await this.list({ ...options, after });
+      yield* page.sessions;
+      if (page.next === null) {
+        return;
+      }
+      after = page.next;
+    }
+  }
+
+  /** Appends messages, all or none; they are durable when the promise is fulfilled. */
+  async append(key, given, options) {
+    const [{ ifRevision = -1, create, ttl, settings = {}, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['ifRevision', 'create', 'ttl', 'settings', 'signal']);
+    const [lengths, texts] = messages.packed(given);
+    const all = new Given().text('key', key).bytes(lengths).bytes(texts);
+    all.struct(shapes.APPEND_OPTIONS, { ifRevision, create }).struct(shapes.SESSION_PATCH_MORE, { ttl });
+    all.struct(shapes.SESSION_PATCH, settings, 'settings.');
+    return this.#call(ops.APPEND, all, signal, (reader) => reader.struct(shapes.APPENDED));
+  }
+
+  /** The newest whole turns within a budget of tokens, for the next prompt. */
+  async window(key, tokenBudget, options) {
+    const [{ cut, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['cut', 'signal']);
+    const given = new Given().text('key', key).struct(shapes.WINDOW_OPTIONS, { tokenBudget, cut });
+    return this.#call(ops.WINDOW, given, signal, (reader) => ({
+      session: sessionOf(reader), messages: messagesOf(reader), ...reader.struct(shapes.WINDOW_RESULT),
+    }));
+  }
+
+  /** The messages that have all words of a query, best first. */
+  async search(query, options) {
+    const [values, signal] = split(options, 'options');
+    const given = new Given().struct(shapes.SEARCH_OPTIONS, { ...values, query: textOf('query', query) });
+    return this.#call(ops.SEARCH, given, signal, (reader) => ({
+      hits: reader.items(shapes.SEARCH_HIT), more: reader.truth(),
+    }));
+  }
+
+  /** The messages that may answer a question, best first. */
+  async recall(question, options) {
+    const [values, signal] = split(options, 'options');
+    const given = new Given().struct(shapes.RECALL_OPTIONS, { ...values, question: textOf('question', question) });
+    given.number('embedder', 0).number('embedder', 0);
+    return this.#call(ops.RECALL, given, signal, (reader) => reader.items(shapes.RECALL_HIT));
+  }
+
+  /** Makes a session that shares the messages of another up to number `at`. */
+  async fork(key, newKey, options) {
+    const [{ at, ttl, ...values }, signal] = split(options, 'options');
+    const given = new Given().text('key', key).number('at', at);
+    given.struct(shapes.SESSION_NEW_MORE, { key: textOf('newKey', newKey), ttl }).struct(shapes.SESSION_NEW, values);
+    return this.#call(ops.FORK, given, signal, sessionOf);
+  }
+
+  /** Puts a summary in the place of the messages up to number `upTo`; returns its number. */
+  async compact(key, summary, options) {
+    const [{ upTo, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['upTo', 'signal']);
+    const given = new Given().text('key', key).text('summary', summary).number('upTo', upTo);
+    return this.#call(ops.COMPACT, given, signal, (reader) => reader.number());
+  }
+
+  async #keyed(op, key, options, read) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    return this.#call(op, new Given().text('key', key), signal, read);
+  }
+
+  /** Undoes the newest compaction. */
+  uncompact(key, options) {
+    return this.#keyed(ops.UNCOMPACT, key, options);
+  }
+
+  /** Deletes the messages that the newest compaction covers, and returns how many. */
+  prune(key, options) {
+    return this.#keyed(ops.PRUNE, key, options, (reader) => reader.number());
+  }
+
+  /** The state of a session by name: its own, "app:" and "user:" names. */
+  state(key, options) {
+    return this.#keyed(ops.STATE, key, options, (reader) => reader.json() ?? {});
+  }
+
+  /** The state of a session as entries, each with who set it last. */
+  blame(key, options) {
+    return this.#keyed(ops.BLAME, key, options, (reader) =>
+      reader.list(() => ({ ...reader.struct(shapes.STATE_ENTRY), value: reader.json() })));
+  }
+
+  /** Sets one name of a session's state. */
+  async setState(key, name, value, options) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    const given = new Given().text('key', key).text('name', name).bytes(json.stringify('value', value));
+    return this.#call(ops.STATE_SET, given, signal);
+  }
+
+  /** Removes one name of a session's state. */
+  async deleteState(key, name, options) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    return this.#call(ops.STATE_SET, new Given().text('key', key).text('name', name).bytes(null), signal);
+  }
+
+  /** What answers used, by "model", "day" and "session". */
+  async usage(options) {
+    const [{ by = ['model'], since, until, ...values }, signal] = split(options, 'options');
+    const parts = typeof by === 'string' ? [by] : [...by];
+    const unknown = parts.find((one) => !['model', 'day', 'session'].includes(one));
+    if (unknown !== undefined) {
+      throw new RangeError(`by has "${unknown}"; give "model", "day" or "session"`);
+    }
+    const given = new Given().struct(shapes.USAGE_QUERY, {
+      ...values, ...Object.fromEntries(parts.map((one) => [one, true])),
+      since: dayOf('since', since), until: dayOf('until', until),
+    });
+    const dayed = parts.includes('day');
+    return this.#call(ops.USED, given, signal, (reader) => ({
+      rows: reader.items(shapes.USAGE_ROW).map((row) => ({ ...row, day: dayed ? new Date(row.day * DAY_MS) : null })),
+      sessions: reader.number(), next: reader.text(),
+    }));
+  }
+
+  /** Deletes a session with its forks, or what a user has, and leaves no byte of the text. */
+  async erase(options) {
+    const [values, signal] = split(options, 'options');
+    return this.#call(ops.ERASE, new Given().struct(shapes.ERASE_OPTIONS, values), signal, (reader) => {
+      const texts = () => reader.list(() => reader.text() ?? '');
+      return { sessions: texts(), forks: texts(), backups: texts(), kept: texts(), ...reader.struct(shapes.ERASURE) };
+    });
+  }
+
+  /** Deletes expired sessions and returns how many. */
+  async sweep(options) {
+    return this.#call(ops.SWEEP, new Given(), split(options, 'options')[1], (reader) => reader.number());
+  }
+
+  /** Writes a copy of the store to a new file, while it is in use. */
+  async backup(path, options) {
+    if (typeof path !== 'string' || path.includes('\0')) {
+      throw wrong('path', path, 'a path without NUL');
+    }
+    return this.#call(ops.BACKUP, new Given().text('path', path), split(options, 'options')[1]);
+  }
+
+  /** Figures of the store. */
+  async stats(options) {
+    return this.#call(ops.STATS, new Given(), split(options, 'options')[1], (reader) => ({
+      ...reader.struct(shapes.STATS_RESULT), upgrade: reader.text() ?? '',
+    }));
+  }
+
+  // ---- memory ----
+
+  /** Saves an observation or a reflection of a session, and returns it. */
+  async memorySave(key, content, options) {
+    const [{ kind = 'observation', generation, ...values }, signal] = split(options, 'options');
+    const given = new Given().struct(shapes.MEMORY_KIND, { kind }).struct(shapes.MEMORY, {
+      ...values, sessionKey: textOf('key', key), content: textOf('content', content),
+      generation: generation ?? (kind === 'reflection' ? 1 : 0),
+    });
+    return this.#call(ops.MEMORY_SAVE, given, signal, (reader) => memoriesOf(reader)[0]);
+  }
+
+  #memories(options) {
+    const [{ kind = 'observation', ids, key, ...values }, signal] = split(options, 'options');
+    if ((key === undefined) === (ids === undefined)) {
+      throw new TypeError('give either key, the memories of a session, or ids');
+    }
+    const given = new Given().struct(shapes.MEMORY_QUERY, { ...values, kind, key });
+    const bytes = ids?.map((one, index) => Buffer.from(textOf(`ids[${index}]`, one).replaceAll('-', ''), 'hex'));
+    if (bytes?.some((one) => one.length !== 16)) {
+      throw new RangeError('ids must be UUIDs of 36 characters');
+    }
+    return [given.bytes(bytes === undefined ? null : Buffer.concat(bytes)), signal];
+  }
+
+  /** The memories of a session (`key`) or of `ids`. */
+  async memories(options) {
+    const [given, signal] = this.#memories(options);
+    return this.#call(ops.MEMORY_FIND, given, signal, memoriesOf);
+  }
+
+  /** Deletes memories of a session or of ids, and returns how many. */
+  async memoryDelete(options) {
+    const [given, signal] = this.#memories(options);
+    return this.#call(ops.MEMORY_DELETE, given, signal, (reader) => reader.number());
+  }
+
+  /** Corrects or retires a memory, and returns it. */
+  async memoryUpdate(id, options) {
+    const [{ kind = 'observation', ...values }, signal] = split(options, 'options');
+    const given = new Given().struct(shapes.MEMORY_PATCH, { ...values, kind, id });
+    return this.#call(ops.MEMORY_UPDATE, given, signal, (reader) => memoriesOf(reader)[0]);
+  }
+
+  /** One pass of the worker that observes sessions, by rules. */
+  async memoryRun(options) {
+    const [{ timeout = 0, ...values }, signal] = split(options, 'options');
+    const given = new Given().struct(shapes.MEMORY_OPTIONS, values);
+    for (const name of ['ask', 'ask', 'embedder', 'embedder']) {
+      given.number(name, 0);
+    }
+    given.number('timeout', timeout);
+    return this.#call(ops.MEMORY_RUN, given, signal, (reader) => reader.struct(shapes.MEMORY_RAN));
+  }
+
+  /** How far sessions are observed. */
+  async memoryStatus(options) {
+    const [values, signal] = split(options, 'options');
+    return this.#call(ops.MEMORY_STATUS, new Given().struct(shapes.MEMORY_OPTIONS, values), signal, (reader) => ({
+      sessions: reader.items(shapes.MEMORY_PROGRESS), more: reader.truth(),
+    }));
+  }
+
+  // ---- artifacts ----
+
+  /** Saves the next version of an artifact. */
+  async artifactSave(key, name, data, options) {
+    const [{ kind, mimeType, ...values }, signal] = split(options, 'options');
+    const text = typeof data === 'string' && kind !== 'uri';
+    const given = new Given().struct(shapes.ARTIFACT_NEW, {
+      ...values, key, name, mimeType: mimeType ?? (text ? 'text/plain' : undefined), kind: kind ?? (text ? 'text' : 'data'),
+    });
+    return this.#call(ops.ARTIFACT_SAVE, given.bytes(bytesOf('data', data)), signal, (reader) => artifactsOf(reader)[0]);
+  }
+
+  async #artifact(op, values, options, read) {
+    const [{ version = -1, versions, ...rest }, signal] = split(options, 'options');
+    const given = new Given().struct(shapes.ARTIFACT_QUERY, { ...rest, ...values, version, versions });
+    return this.#call(op, given, signal, read);
+  }
+
+  /** A version of an artifact with its bytes; the newest unless `version` says which. */
+  artifact(key, name, options) {
+    return this.#artifact(ops.ARTIFACT_GET, { key, name }, options, (reader) => artifactsOf(reader)[0]);
+  }
+
+  /** The artifacts that a session sees, without their bytes. */
+  artifacts(key, options) {
+    return this.#artifact(ops.ARTIFACT_FIND, { key }, options, artifactsOf);
+  }
+
+  /** Deletes all versions of an artifact and returns how many. */
+  artifactDelete(key, name, options) {
+    return this.#artifact(ops.ARTIFACT_DELETE, { key, name }, options, (reader) => reader.number());
+  }
+
+  // ---- what happens ----
+
+  /** Goes through the messages of a session behind number `after`: those that exist, then each as it
+   * is appended, by any process. Ends when none came for `timeout` milliseconds (default: never). */
+  async *tail(key, options) {
+    const [{ after = 0, timeout = Infinity, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['after', 'timeout', 'signal']);
+    const opening = new Given().text('key', key).number('after', after);
+    const patience = patienceOf(timeout);
+    const id = await this.#call(ops.TAIL_OPEN, opening, signal, (reader) => reader.number());
+    try {
+      for (;;) {
+        const given = new Given().number('tail', id).number('timeout', patience.piece());
+        const batch = await this.#call(ops.TAIL_NEXT, given, signal, batchOf, true);
+        yield* batch;
+        if (batch.length > 0) {
+          patience.renew();
+        } else if (patience.over()) {
+          return;
+        }
+      }
+    } catch (error) {
+      throw this.#ended(error);
+    } finally {
+      if (!this.closed) {
+        await this.#call(ops.TAIL_CLOSE, new Given().number('tail', id)).catch(() => {});
+      }
+    }
+  }
+
+  /** One page of the changes of all sessions, and the cursor behind it. */
+  async feedRead(options) {
+    const [{ timeout = 0, ...values }, signal] = split(options, 'options');
+    if (!(timeout >= 0 && timeout <= TIMEOUT_MAX_MS)) {
+      throw new RangeError(`timeout is ${timeout}; give 0 to ${TIMEOUT_MAX_MS} milliseconds`);
+    }
+    const given = new Given().struct(shapes.FEED_OPTIONS, { ...values, timeoutMs: Math.ceil(timeout) });
+    return this.#call(ops.FEED, given, signal, (reader) => ({
+      changes: reader.items(shapes.CHANGE), next: reader.text() ?? '',
+    }), true);
+  }
+
+  /** Goes through the changes of all sessions, of stores that were opened with `feed`. */
+  async *feed(options) {
+    const [{ after, fromNow, timeout = Infinity, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['after', 'fromNow', 'timeout', 'signal']);
+    const patience = patienceOf(timeout);
+    try {
+      let page = await this.feedRead({ after, fromNow, signal });
+      while (page.changes.length > 0 || !patience.over()) {
+        yield* page.changes;
+        if (page.changes.length > 0) {
+          patience.renew();
+        }
+        page = await this.feedRead({ after: page.next, timeout: patience.piece(), signal });
+      }
+    } catch (error) {
+      throw this.#ended(error);
+    }
+  }
+
+  /** The error of an iterator whose store was closed while it waited. */
+  #ended(error) {
+    return error instanceof Cancelled && this.closed ? new Misuse('the store is closed') : error;
+  }
+}
+
+function batchOf(reader) {
+  if (!reader.truth()) {
+    return [];
+  }
+  sessionOf(reader);
+  return messagesOf(reader);
+}
+
+/** How long an iterator still waits. */
+function patienceOf(timeout) {
+  if (typeof timeout !== 'number' || !(timeout >= 0)) {
+    throw new RangeError(`timeout is ${timeout}; give milliseconds, 0 or more`);
+  }
+  let end = performance.now() + timeout;
+  return {
+    renew: () => (end = performance.now() + timeout),
+    piece: () => Math.ceil(Math.min(PIECE_MS, Math.max(0, end - performance.now()))),
+    over: () => performance.now() >= end,
+  };
+}
+
+module.exports = { Store };

@@ -1,0 +1,78 @@
+/* What the files of the addon share: one state for each environment of Node (the main thread's and
+ * each worker's), its open stores and its calls. Everything here belongs to the environment's thread;
+ * only a job, its cancel flag and the port are used by others. */
+#ifndef QUIPU_NODE_ADDON_H
+#define QUIPU_NODE_ADDON_H
+
+#define NAPI_VERSION 8
+#include <node_api.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "native_job.h"
+
+typedef struct node_state node_state;
+
+/* A cancel flag that JavaScript holds and calls use. */
+typedef struct node_flag {
+    quipu_cancel *cancel;
+    int users; /* JavaScript's handle, and calls */
+} node_flag;
+
+/* An open store: JavaScript's handle and each call hold it. */
+typedef struct node_store {
+    qpy_store *store;
+    node_state *state;
+    int users;
+    struct node_store *next; /* in the state's list */
+} node_store;
+
+/* A call from its beginning until its promise is settled. */
+typedef struct node_call {
+    qpy_job *job;
+    napi_deferred promise;
+    node_store *on;  /* or NULL: it opens a store */
+    node_flag *flag; /* or NULL */
+    bool waits;      /* for others; closing the store ends it */
+    quipu_call_options options;
+    struct node_call *next; /* in the state's list of calls whose jobs are not done */
+    struct node_call *before;
+} node_call;
+
+struct node_state {
+    napi_env env;
+    int users; /* the environment, and each store */
+    bool ended;
+    qpy_port *port;
+    node_call *calls;
+    node_store *stores;
+    napi_threadsafe_function wake; /* asks the environment's thread to take what is done */
+    pthread_t watcher;             /* waits for the port, and calls `wake` */
+    bool watching;
+    int stop[2]; /* a pipe: a byte ends the watcher */
+    sem_t taken; /* the thread has taken what was done: the watcher may look again */
+};
+
+/* A value out of a status of Node's; a failed one leaves an exception. */
+bool node_ok(napi_env env, napi_status status);
+napi_value node_fail(napi_env env, const char *why);
+
+void node_flag_release(node_flag *flag);
+void node_store_release(node_store *store);
+void node_state_release(node_state *state);
+
+/* The calls: call.c. */
+napi_value node_run(napi_env env, napi_callback_info info);
+napi_value node_close(napi_env env, napi_callback_info info);
+napi_value node_is_closed(napi_env env, napi_callback_info info);
+napi_value node_flag_new(napi_env env, napi_callback_info info);
+napi_value node_flag_set(napi_env env, napi_callback_info info);
+void node_take(node_state *state); /* settles the promises of what is done */
+
+/* The thread beside the port: watch.c. */
+bool node_watch(node_state *state);
+void node_watch_end(node_state *state);
+void node_wake(napi_env env, napi_value callback, void *context, void *data);
+
+#endif

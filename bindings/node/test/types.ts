@@ -1,0 +1,41 @@
+// Compiled by tsc --strict, not run: what the types accept, and what they refuse.
+import { Conflict, NotFound, QuipuError, open, type Message, type Session, type Store } from 'quipu-store';
+
+export async function uses(store: Store): Promise<string[]> {
+  await store.append('talk', 'hi', { create: true, settings: { title: 'x' } });
+  await store.append('talk', [{ role: 'assistant', content: null, tool_calls: [] }, 'text']);
+  // @ts-expect-error: no role is called so
+  await store.append('talk', { role: 'robot' });
+  // @ts-expect-error: an option that there is not
+  await store.append('talk', 'hi', { creat: true });
+  // @ts-expect-error: the number of the last message is required
+  await store.fork('talk', 'fork', {});
+  const { messages, session }: { messages: Message[]; session: Session } = await store.get('talk', { last: 5 });
+  const seen: string[] = [session.title];
+  for await (const message of store.tail('talk', { after: 0, signal: AbortSignal.timeout(5) })) {
+    seen.push(message.content, message.toolCalls[0]?.name ?? '');
+  }
+  for await (const one of store.sessions({ metadata: ['tag', 'x'] })) {
+    seen.push(one.key);
+  }
+  const rows = (await store.usage({ by: ['day'] })).rows;
+  const day: Date | null = rows[0]?.day ?? null;
+  return [...seen, ...messages.map((one) => one.role), String(day)];
+}
+
+export async function opens(): Promise<string> {
+  try {
+    const store = await open('agents.db', { durability: 'relaxed' });
+    await store.close();
+  } catch (error) {
+    if (error instanceof NotFound || error instanceof Conflict) {
+      return error.code;
+    }
+    if (error instanceof QuipuError) {
+      return error.message;
+    }
+  }
+  // @ts-expect-error: a store is opened, not made
+  new Store();
+  return '';
+}
