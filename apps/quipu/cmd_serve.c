@@ -28,6 +28,8 @@ static const app_option serve_options[] = {
     {.name = "workers", .value = "N", .help = "threads that call the store; default 16"},
     {.name = "queue", .value = "N", .help = "requests that wait for a worker; default 256"},
     {.name = "max-body", .value = "SIZE", .help = "of a request; default 8M"},
+    {.name = "feed",
+     .help = "record changes for quipu feed and GET /v1/feed, as QUIPU_FEED=on does"},
     {.name = "connections", .value = "N", .help = "at once; default 1024"},
     {.name = "tails", .value = "N", .help = "streams at once; default 512"},
     {.name = "token-tails", .value = "N", .help = "streams of one token at once; default 64"},

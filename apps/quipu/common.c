@@ -321,7 +321,8 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
     if (need == APP_NEED_REPAIR) {
         options.flags |= QUIPU_OPEN_REPAIR;
     }
-    if (getenv("QUIPU_FEED") != NULL && strcmp(getenv("QUIPU_FEED"), "on") == 0) {
+    if (app_given(call, "feed") ||
+        (getenv("QUIPU_FEED") != NULL && strcmp(getenv("QUIPU_FEED"), "on") == 0)) {
         options.flags |= QUIPU_OPEN_FEED; /* for quipu feed, which other programs may follow */
     }
     options.tenant = app_text_value(call, "tenant");

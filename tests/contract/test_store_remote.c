@@ -416,6 +416,14 @@ static void an_export_of_the_store_has_the_bytes_of_its_files(void **state)
     T_OK(remote_append(world->store, 0, NULL, NULL));
     T_OK(remote_append(world->store, 1, NULL, NULL));
     mt_fork(world->store, "k", 1, "fork");
+    for (int i = 0; i < 2; i++) { /* two versions, one blob */
+        const quipu_artifact made = {.session_key = K,
+                                     .name = QUIPU_STR("a"),
+                                     .kind = QUIPU_ARTIFACT_DATA,
+                                     .data = {"the same", 8}};
+
+        T_OK(quipu_artifact_save(world->store, quipu_artifacts_of(&made, 1), NULL, NULL, NULL));
+    }
     file = st_open(world->path);
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         mt_stream served = remote_export(world->store, flags[i]);

@@ -274,6 +274,19 @@ class Routes(server.Case):
         self.assertEqual(self.ask("GET", "/v1/feed?after=x").status, 400)
         self.assertEqual(self.ask("GET", "/v1/feed?limit=10001").status, 400)
 
+    def test_a_server_records_a_feed_when_it_is_told_to(self):
+        self.serve()
+        self.append("unseen", message("e"))
+        self.assertEqual(self.good("GET", "/v1/feed")["changes"], [])
+        self.stop()
+        self.serve("--feed")
+        self.append("s", message("e1"))
+        self.append("s", message("e2"))
+        page = self.good("GET", "/v1/feed?limit=1")
+        self.assertEqual([(one["kind"], one["key"]) for one in page["changes"]], [("created", "s")])
+        rest = self.good("GET", path("v1", "feed", after=page["next"]))["changes"]
+        self.assertEqual({(one["kind"], one["key"]) for one in rest}, {("appended", "s")})
+
     def test_usage_is_summed_up_by_session_model_and_day(self):
         answer = message("e1", "hi", "assistant") | {
             "model": "m", "promptTokens": 100, "cachedTokens": 40, "answerTokens": 7,
