@@ -140,6 +140,16 @@ def measure(store, corpus, names, half=None):
     return {name: 100 * value / count for name, value in sums.items()}, count, times
 
 
+def differing(store, also, corpus):
+    """How many questions get other hits, or the same in another order, from a second store."""
+    return sum(
+        store.ask("bench", f"u{user:02}", question)[1]
+        != also.ask("bench", f"u{user:02}", question)[1]
+        for user, (_, questions) in enumerate(corpus)
+        for question, _ in questions
+    )
+
+
 def show(name, row, count, times):
     cells = " | ".join(f"{row[a + '@5']:.1f} / {row[a + '@10']:.1f}" for a in ("any", "ev", "all"))
     print(
@@ -153,6 +163,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="?", type=pathlib.Path)
     parser.add_argument("--store", help="URI of an empty store; default: a temporary file")
+    parser.add_argument("--also", metavar="URI",
+                        help="an empty store on another engine, whose hits must be the same")
     parser.add_argument("--program", default=str(ROOT / "build/release/bin/quipu_recall_ask"))
     parser.add_argument("--steps", action="store_true", help="a row for each step of the ranking")
     parser.add_argument("--weights", nargs="*", default=[], help="rows with name=value,...")
@@ -185,8 +197,16 @@ def main():
             for half in (0, 1):
                 show(f"half {half}", *measure(store, corpus, names, half))
         show("all", *measure(store, corpus, names))
+        other = 0
+        if args.also:
+            also = Store(args.program, args.also)
+            also.fill(corpus)
+            other = differing(store, also, corpus)
+            print(f"{other} questions have other hits on the other engine")
+            also.process.stdin.close()
+            also.process.wait()
         store.process.stdin.close()
-        return store.process.wait()
+        return store.process.wait() or (1 if other else 0)
 
 
 if __name__ == "__main__":
