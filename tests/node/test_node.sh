@@ -15,7 +15,10 @@ fi
 jobs="$source_dir/bindings/python/native"
 sources=("$package"/native/*.c)
 for file in "$jobs"/*.c; do
-    [ "${file##*/}" = native_interrupt.c ] || sources+=("$file")
+    case "${file##*/}" in
+        native_interrupt.c | native_sqlite.c) ;; # of Python alone
+        *) sources+=("$file") ;;
+    esac
 done
 ${QUIPU_CC:-cc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -fPIC -shared -fvisibility=hidden \
     -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I"$source_dir/include" -I"$jobs" \
@@ -23,6 +26,13 @@ ${QUIPU_CC:-cc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -fPIC -shared -fvisibilit
     -pthread -Wl,-rpath,"$build"
 export QUIPU_NODE_ADDON="$build/quipu_node.node"
 
+# With the Claude Agent SDK, its own fold of summaries is what the adapter's tests use.
+tools="$build/node/node_modules"
+claude="$tools/@anthropic-ai/claude-agent-sdk/sdk.mjs"
+if [ -f "$claude" ] || npm install --silent --no-audit --no-fund --ignore-scripts --omit=optional \
+    --prefix "$build/node" @anthropic-ai/claude-agent-sdk@0.3.327 >"$build/node-npm.log" 2>&1; then
+    export QUIPU_CLAUDE_SDK="$claude"
+fi
 status=0
 cd "$package"
 log="$build/node-test.log"
@@ -39,7 +49,6 @@ fi
 # The types, as a program's compiler sees them.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-tools="$build/node/node_modules"
 if [ ! -f "$tools/typescript/bin/tsc" ] || [ ! -d "$tools/@types/node" ]; then
     if ! npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$build/node" \
         typescript@5.9.3 @types/node@20 >"$build/node-npm.log" 2>&1; then
@@ -54,6 +63,15 @@ cp "$package/test/types.ts" "$folder/types.ts"
 (cd "$folder" && "$node" "$tools/typescript/bin/tsc" --strict --noEmit --target es2022 \
     --module nodenext --preserveSymlinks --exactOptionalPropertyTypes --noUncheckedIndexedAccess \
     types.ts)
+if [ -f "$claude" ]; then # the store is a SessionStore of the SDK's
+    ln -s "$tools"/* "$folder/node_modules/" 2>/dev/null || true
+    ln -s "$tools/@anthropic-ai" "$folder/node_modules/" 2>/dev/null || true
+    printf '%s\n' "import type { SessionStore } from '@anthropic-ai/claude-agent-sdk';" \
+        "import { QuipuSessionStore } from 'quipu-store/claude';" \
+        "export const store: SessionStore = new QuipuSessionStore('a.db');" >"$folder/claude.ts"
+    (cd "$folder" && "$node" "$tools/typescript/bin/tsc" --strict --noEmit --target es2022 \
+        --module nodenext --preserveSymlinks --skipLibCheck claude.ts)
+fi
 echo "[       OK ] the_types_hold_in_strict_mode"
 
 # The programs of docs/node.md work.

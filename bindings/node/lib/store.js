@@ -75,10 +75,16 @@ function dayOf(name, value) {
   return Math.floor(value.getTime() / DAY_MS);
 }
 
+let runOn; // a call for adapters: the answer as it is
+
 /** An open store. All its calls may run at the same time. */
 class Store {
   #handle;
   #closing = null;
+
+  static {
+    runOn = (store, op, given) => run(op, store.#handle, given);
+  }
 
   constructor(handle, key) {
     if (key !== Store) {
@@ -504,4 +510,4 @@ function patienceOf(timeout) {
   };
 }
 
-module.exports = { Store };
+module.exports = { Store, runOn: (...call) => runOn(...call) };

@@ -53,7 +53,7 @@ static const addon_number addon_ops[] = {
     OP(MEMORY_STATUS), OP(CHANGE_WAIT),   OP(USED),          OP(BLAME),
     OP(ARTIFACT_SAVE), OP(ARTIFACT_GET),  OP(ARTIFACT_FIND), OP(ARTIFACT_DELETE),
     OP(STATE),         OP(STATE_SET),     OP(TAIL_OPEN),     OP(TAIL_NEXT),
-    OP(TAIL_CLOSE),    OP(FEED),
+    OP(TAIL_CLOSE),    OP(FEED),          OP(ITEMS_GET),     OP(ROWS_ADD),
 };
 
 static const addon_number addon_shapes[] = {
