@@ -169,9 +169,7 @@ function(quipu_add_library)
   foreach(target quipu quipu_static)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
     target_link_libraries(${target} PRIVATE SQLite::SQLite3 Threads::Threads)
-    if(QUIPU_POSTGRES OR TARGET qp_net)
-      target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS}) # src/ent_postgres/libpq.h says why
-    endif()
+    target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS}) # decision 14: libraries on demand
     target_include_directories(
       ${target} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                        "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")

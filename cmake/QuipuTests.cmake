@@ -205,6 +205,30 @@ function(quipu_test_objects_portable objects ret)
   set(${ret} "${objects}" PARENT_SCOPE)
 endfunction()
 
+# What also runs on encrypted stores: crashes, faults, power cuts, and many threads and processes.
+set(quipu_tests_encrypted
+    crash.batch crash.faults crash.kill crash.memory crash.openers
+    crash.purge_kill crash.session_cache_kill crash.store_faults crash.store_faults_maintain
+    crash.store_kill_long crash.store_power crash.store_processes crash.store_sync
+    contract.store_fork contract.store_group_thread
+    contract.store_model contract.store_search contract.store_session contract.store_tail
+    contract.store_tail_thread)
+
+# quipu_test_encrypted(name folder labels target): the same program, whose stores get a key
+# (tests/encrypted/keys.c) when the environment asks for it.
+function(quipu_test_encrypted name folder labels target)
+  if(NOT TARGET t_encrypted)
+    add_library(t_encrypted OBJECT "${PROJECT_SOURCE_DIR}/tests/encrypted/keys.c")
+    quipu_test_compile(t_encrypted)
+  endif()
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:t_encrypted>)
+  foreach(function qp_sqlite_open ent_sqlite_open sqlite3_open sqlite3_open_v2)
+    target_link_options(${target} PRIVATE "LINKER:--wrap=${function}")
+  endforeach()
+  quipu_test_register(${name}.encrypted ${folder} "${labels};encrypted" ${target})
+  set_property(TEST ${name}.encrypted APPEND PROPERTY ENVIRONMENT "QUIPU_TEST_ENCRYPTED=1")
+endfunction()
+
 # quipu_add_test_folder(folder): every test_*.c there; its other sources (and gen/) are helpers.
 function(quipu_add_test_folder folder)
   set(root "${PROJECT_SOURCE_DIR}/tests/${folder}")
@@ -259,6 +283,9 @@ function(quipu_add_test_folder folder)
       add_dependencies(room_tests ${target})
     endif()
     quipu_test_register(${folder}.${topic} ${folder} "${labels}" ${target})
+    if(NOT APPLE AND NOT QUIPU_AMALGAMATION AND "${folder}.${topic}" IN_LIST quipu_tests_encrypted)
+      quipu_test_encrypted(${folder}.${topic} ${folder} "${labels}" ${target})
+    endif()
     if(QUIPU_POSTGRES AND (folder MATCHES "postgres$" OR ("${folder}.${topic}" IN_LIST
                                                           quipu_tests_of_every_engine)))
       quipu_test_on_postgres(${folder}.${topic} ${folder} "${labels}" ${target})

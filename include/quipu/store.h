@@ -69,8 +69,12 @@ typedef enum quipu_search_mode {
  * unless they are already; for the role that owns them, at the coordinator. Later opens need no
  * flag. QUIPU_UNSUPPORTED: another engine, or the database has no Citus. */
 #define QUIPU_OPEN_DISTRIBUTE 32u
+/* The key of a new file is a passphrase of 1 to 1024 bytes, from which scrypt derives its key;
+ * without the flag it is one of exactly 32 bytes. An existing file says which it is. */
+#define QUIPU_OPEN_PASSPHRASE 64u
 
-/* Writes the key of an encrypted file, at most `size` bytes, and returns its length. */
+/* Writes the key or passphrase of an encrypted file, at most `size` bytes, and returns its length;
+ * 0: none. Called once, by quipu_open(). */
 typedef size_t (*quipu_key_fn)(void *ctx, void *ret_key, size_t size);
 
 typedef struct quipu_open_options {
@@ -87,7 +91,8 @@ typedef struct quipu_open_options {
     quipu_search_mode search;
     int64_t max_bytes; /* size cap of the file: above it writes return QUIPU_FULL, reads and deletes
                         * still work; 0: none */
-    quipu_key_fn key;  /* of an encrypted file, which this build cannot open; or NULL */
+    quipu_key_fn key;  /* of an encrypted file: docs/encryption.md. A new file becomes one; one that
+                        * is not encrypted is refused. NULL: no encryption */
     void *key_ctx;
     quipu_log_fn log; /* gets entries about what the store does: see <quipu/log.h>; or NULL */
     void *log_ctx;

@@ -210,6 +210,18 @@ static int backup_expect(sqlite3 *from, sqlite3 *to)
     return rc;
 }
 
+/* The copy of an encrypted file is encrypted with the same key, and a salt of its own. */
+static int backup_unlock(qp_sqlite *self, sqlite3 *db)
+{
+    const quipu_status status = qp_sqlite_unlock(db, self->keys, self->path, NULL);
+
+    assert(db != NULL);
+    return status == QUIPU_OK      ? SQLITE_OK
+           : status == QUIPU_NOMEM ? SQLITE_NOMEM
+           : status == QUIPU_IO    ? SQLITE_IOERR
+                                   : SQLITE_NOTADB;
+}
+
 /* Opens both ends and copies. The target needs no journal, because a half-written copy is deleted;
  * its commit syncs it. A database in memory has only this connection to be read through. On return
  * both handles are closed. The target's close counts as part of the copy: an error there would
@@ -227,10 +239,16 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
         rc = sqlite3_open_v2(file, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, vfs);
     }
     if (rc == SQLITE_OK && !memory) {
+        rc = backup_unlock(self, from);
+    }
+    if (rc == SQLITE_OK && !memory) {
         rc = backup_snapshot(self, from);
     }
     if (rc == SQLITE_OK) {
         rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, vfs);
+    }
+    if (rc == SQLITE_OK) {
+        rc = backup_unlock(self, to);
     }
     if (rc == SQLITE_OK) {
         rc = sqlite3_exec(to, "PRAGMA journal_mode = OFF; PRAGMA synchronous = FULL", NULL, NULL,
@@ -249,7 +267,8 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
 
 /* Opens the copy as immutable and checks it. Immutable, because a copy of a database in WAL mode
  * says so in its header: an ordinary open would create -wal and -shm files beside the backup. */
-static quipu_status backup_verify(const char *path, const char *vfs, quipu_error *reterr)
+static quipu_status backup_verify(const qp_sqlite *self, const char *path, const char *vfs,
+                                  quipu_error *reterr)
 {
     const qp_sqlite_file immutable = {.immutable = true};
     sqlite3 *db = NULL;
@@ -265,7 +284,8 @@ static quipu_status backup_verify(const char *path, const char *vfs, quipu_error
                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);
     }
     if (rc == SQLITE_OK) {
-        status = qp_sqlite_check_raw(db, path, reterr);
+        status = qp_sqlite_unlock(db, self->keys, path, reterr);
+        status = status == QUIPU_OK ? qp_sqlite_check_raw(db, path, reterr) : status;
     } else {
         const qp_sqlite none = {0};
         status = backup_engine_error(&none, rc, path, reterr);
@@ -352,7 +372,7 @@ static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error 
         status = backup_engine_error(self, rc, path, reterr);
     }
     if (status == QUIPU_OK) {
-        status = backup_verify(path, vfs, reterr);
+        status = backup_verify(self, path, vfs, reterr);
     }
     if (status == QUIPU_OK) {
         status = backup_sync_folder(path, reterr);

@@ -220,6 +220,11 @@ quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_er
     } else if (status == QUIPU_CORRUPT && error_page(conn, page, sizeof(page))) {
         (void)qp_error_set(reterr, status, "%s %s: %s: it is damaged; restore a backup", doing,
                            conn->path, page);
+    } else if ((rc & 0xff) == SQLITE_NOTADB && conn->keys == NULL &&
+               qp_page_vfs_is_encrypted(conn->db)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "%s %s: it is encrypted, and no key was given; give its key", doing,
+                              conn->path);
     } else {
         (void)qp_error_set(reterr, status, "%s %s: %s", doing, conn->path,
                            error_advice(conn, rc, status));

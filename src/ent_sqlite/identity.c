@@ -42,6 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ent_sqlite/crypt.h"
 #include "ent_sqlite/page_seal.h"
 
 #ifdef F_OFD_GETLK
@@ -136,6 +137,16 @@ static void identity_look_log(const char *shm, identity_view *view)
     (void)close(fd);
 }
 
+/* Whether a file has a log, by its first bytes. An encrypted one always has. */
+static bool identity_logs(const uint8_t header[QP_PAGE_HEADER])
+{
+    qp_crypt_params params;
+
+    assert(header != NULL);
+    return qp_page_header_read(header).logs ||
+           qp_crypt_block_read(header, QP_PAGE_HEADER, &params) != QP_CRYPT_NONE;
+}
+
 /* Both locks. Some differences mean nothing: a file outside of WAL mode has no log, and its users
  * have a lock and nothing else; without a descriptor to ask, as without /proc, nothing is known;
  * and a process that has the log open may have lost its lock on the main file, because POSIX drops
@@ -158,7 +169,7 @@ static identity_view identity_look(const struct stat *file, const char *shm)
     if (view.main_locked != view.log_used &&
         (fd < 0 || view.log_is_ours ||
          pread(fd, header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
-         !qp_page_header_read(header).logs)) {
+         !identity_logs(header))) {
         view.log_used = view.main_locked;
     }
     assert(fd >= 0 || !view.main_locked);

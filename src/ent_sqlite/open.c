@@ -79,7 +79,9 @@ static sqlite3 *open_tidier(const qp_sqlite *conn)
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
                         vfs->zName) == SQLITE_OK) {
         /* A connection that has read nothing does not delete the log; this reads the first page. */
-        (void)sqlite3_exec(tidier, "PRAGMA user_version", NULL, NULL, NULL);
+        if (qp_sqlite_unlock(tidier, conn->keys, conn->path, NULL) == QUIPU_OK) {
+            (void)sqlite3_exec(tidier, "PRAGMA user_version", NULL, NULL, NULL);
+        }
     }
     return tidier;
 }
@@ -237,13 +239,15 @@ quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr)
 
 /* A new database leaves room for the trailer of each page, before its first page is written: later
  * only a VACUUM could. A file that another process has filled meanwhile keeps its layout. A private
- * temporary file is never read again. */
+ * temporary file is never read again. An encrypted file cannot do without, and may have been left
+ * without pages by a crash. */
 static int open_reserve(qp_sqlite *conn, const ent_sqlite_options *options)
 {
     int reserve = QP_PAGE_RESERVE;
 
     assert(conn->db != NULL);
-    if ((options->flags & ENT_SQLITE_NO_CHECKSUMS) != 0 || conn->path[0] == '\0') {
+    if (((options->flags & ENT_SQLITE_NO_CHECKSUMS) != 0 && conn->keys == NULL) ||
+        conn->path[0] == '\0') {
         return SQLITE_OK;
     }
     return sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserve);
@@ -282,7 +286,7 @@ static quipu_status open_pragmas(qp_sqlite *conn, const ent_sqlite_options *opti
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "this SQLite was built without foreign keys; use another build");
     }
-    if (rc == SQLITE_OK && file->empty) {
+    if (rc == SQLITE_OK && (file->empty || conn->keys != NULL)) {
         rc = open_reserve(conn, options);
     }
     if (rc == SQLITE_OK && file->empty) {
@@ -367,6 +371,65 @@ static quipu_status open_no_vfs(const qp_sqlite *conn, const ent_sqlite_options 
                : qp_error_set(reterr, QUIPU_NOMEM, "cannot open %s: out of memory", conn->path);
 }
 
+/* What is wrong between a file and its key. Nothing was written. */
+static quipu_status open_locked(qp_crypt_state state, const char *path, quipu_error *reterr)
+{
+    assert(state != QP_CRYPT_READY && state != QP_CRYPT_NEW);
+    switch (state) {
+    case QP_CRYPT_PLAIN:
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "cannot open %s with a key: it is not encrypted; open it without one",
+                            path);
+    case QP_CRYPT_LATER:
+        return qp_error_set(reterr, QUIPU_NEWER,
+                            "cannot open %s: a later version of quipu encrypted it; use that one",
+                            path);
+    case QP_CRYPT_BROKEN:
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "cannot open %s: the header of the encrypted file is damaged or "
+                            "truncated; restore a backup",
+                            path);
+    case QP_CRYPT_CUT:
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "%s is truncated: only the header of an encrypted file is left; "
+                            "restore a backup",
+                            path);
+    case QP_CRYPT_OTHER_KEY:
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "cannot open %s: the key does not fit this file; give the key or "
+                            "passphrase that it was made with",
+                            path);
+    case QP_CRYPT_NO_RAW_KEY:
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "cannot open %s: it needs a key of %d bytes, and not a passphrase",
+                            path, QP_CRYPT_KEY);
+    case QP_CRYPT_NO_MEMORY:
+        return qp_error_set(reterr, QUIPU_NOMEM, "cannot open %s: out of memory", path);
+    default:
+        return qp_error_set(reterr, QUIPU_IO, "cannot open %s: the system refused to read it",
+                            path);
+    }
+}
+
+quipu_status qp_sqlite_unlock(sqlite3 *db, qp_keys *keys, const char *path, quipu_error *reterr)
+{
+    qp_crypt_state state = keys == NULL ? QP_CRYPT_READY : qp_page_vfs_unlock(db, keys);
+
+    assert(db != NULL);
+    return state == QP_CRYPT_READY || state == QP_CRYPT_NEW ? QUIPU_OK
+                                                            : open_locked(state, path, reterr);
+}
+
+/* The layer that a file is opened through. */
+static const char *open_vfs(const qp_sqlite *conn, const ent_sqlite_options *options, bool is_file)
+{
+    assert(conn->db == NULL);
+    if (!is_file) {
+        return options->vfs;
+    }
+    return conn->keys != NULL ? qp_page_vfs_secret(options->vfs) : qp_page_vfs(options->vfs);
+}
+
 /* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it is no
  * option. NOMUTEX: a connection belongs to one thread at a time. SQLite returns a handle also where
  * opening fails, for the error's text; open_path() closes it. */
@@ -377,7 +440,7 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
                       (conn->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
     bool memory = strcmp(conn->path, OPEN_MEMORY) == 0;
     bool is_file = !memory && conn->path[0] != '\0';
-    const char *vfs = is_file ? qp_page_vfs(options->vfs) : options->vfs;
+    const char *vfs = open_vfs(conn, options, is_file);
     quipu_status status = QUIPU_OK;
     qp_buf uri;
     int rc;
@@ -405,7 +468,10 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(conn, rc, "cannot open", reterr);
     }
-    if (is_file && !file->immutable) {
+    if (is_file) {
+        status = qp_sqlite_unlock(conn->db, conn->keys, conn->path, reterr);
+    }
+    if (status == QUIPU_OK && is_file && !file->immutable) {
         status = qp_sqlite_check_identity(conn, reterr);
     }
     return status == QUIPU_OK ? open_setup(conn, options, file, reterr) : status;
@@ -437,7 +503,7 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
 
 /* Allocates, opens and sets up; nothing is left open on failure. open_close() accepts NULL and a
  * connection at any stage of its setup. */
-static quipu_status open_path(const char *path, const ent_sqlite_options *options,
+static quipu_status open_path(const char *path, const ent_sqlite_options *options, qp_keys *keys,
                               const qp_sqlite_file *file, qp_sqlite **ret, quipu_error *reterr)
 {
     qp_sqlite *conn = NULL;
@@ -446,6 +512,7 @@ static quipu_status open_path(const char *path, const ent_sqlite_options *option
     assert(file != NULL);
     if (status == QUIPU_OK) {
         assert(conn != NULL);
+        conn->keys = keys;
         status = open_connect(conn, options, file, reterr);
     }
     if (status != QUIPU_OK) {
@@ -465,7 +532,7 @@ quipu_status qp_sqlite_open_private(qp_sqlite **ret_conn, quipu_error *reterr)
 
     assert(ret_conn != NULL);
     options.secure_delete = false;
-    return open_path("", &options, &file, ret_conn, reterr);
+    return open_path("", &options, NULL, &file, ret_conn, reterr);
 }
 
 /* From here on ent_close() closes it. On failure it is closed here, so that the caller has one
@@ -481,9 +548,15 @@ quipu_status qp_sqlite_hand_over(qp_sqlite *conn, ent_db **ret_db, quipu_error *
     return status;
 }
 
-/* The path is checked before SQLite sees it, so that errors can name what is wrong with it. */
 quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options, ent_db **ret_db,
                              quipu_error *reterr)
+{
+    return qp_sqlite_open(path, options, NULL, ret_db, reterr);
+}
+
+/* The path is checked before SQLite sees it, so that errors can name what is wrong with it. */
+quipu_status qp_sqlite_open(const char *path, const ent_sqlite_options *options, qp_keys *keys,
+                            ent_db **ret_db, quipu_error *reterr)
 {
     ent_sqlite_options opt;
     qp_sqlite_file file = {.empty = true, .immutable = false};
@@ -497,11 +570,15 @@ quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options
                             QP_SQLITE_PATH_MAX - 1);
     }
     status = open_options(options, &opt, reterr);
+    if (status == QUIPU_OK && keys != NULL && strcmp(path, OPEN_MEMORY) == 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a store in memory has no file to encrypt; open it without a key");
+    }
     if (status == QUIPU_OK && strcmp(path, OPEN_MEMORY) != 0) {
         status = qp_sqlite_check_path(path, opt.flags, &file, reterr);
     }
     if (status == QUIPU_OK) {
-        status = open_path(path, &opt, &file, &conn, reterr);
+        status = open_path(path, &opt, keys, &file, &conn, reterr);
     }
     return status == QUIPU_OK ? qp_sqlite_hand_over(conn, ret_db, reterr) : status;
 }

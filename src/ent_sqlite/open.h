@@ -8,11 +8,13 @@
 #ifndef QP_ENT_SQLITE_OPEN_H
 #define QP_ENT_SQLITE_OPEN_H
 
+#include <ent/sqlite.h>
 #include <sqlite3.h>
 
 #include "base/log.h"
 #include "ent/engine.h"
 #include "ent/interrupt.h"
+#include "ent_sqlite/crypt_keys.h"
 
 #define QP_SQLITE_PATH_MAX 4096
 
@@ -20,6 +22,7 @@ typedef struct qp_sqlite {
     sqlite3 *db;
     char *path;                /* as given; ":memory:" in memory, "" for a private temporary file */
     bool read_only;            /* opened so: SQLite itself refuses writes */
+    qp_keys *keys;             /* of an encrypted file, borrowed; or NULL */
     qp_interrupt interrupt;    /* deadline and cancel of the calls under way */
     qp_log log;                /* the hook of the store that opened it */
     int64_t place_at;          /* when a write asks again whether the file is at its path */
@@ -72,6 +75,16 @@ void qp_sqlite_set_interrupt(void *conn, int64_t deadline_ns, ent_stop_fn stop, 
  * file, migration for an existing one that carries our application id: a foreign file keeps its
  * mode. Does nothing on a read-only connection. */
 quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr);
+
+/* ent_sqlite_open() of an encrypted file: every file of the connection is encrypted. A new file
+ * becomes one; a plain file is refused. `keys` must outlive the connection; NULL: no encryption. */
+QUIPU_MUST_USE quipu_status qp_sqlite_open(const char *path, const ent_sqlite_options *options,
+                                           qp_keys *keys, ent_db **ret_db, quipu_error *reterr);
+
+/* Gives a raw handle of the same store its key, before its first statement: copies, and a second
+ * handle of the file. `path` is for the error. */
+QUIPU_MUST_USE quipu_status qp_sqlite_unlock(sqlite3 *db, qp_keys *keys, const char *path,
+                                             quipu_error *reterr);
 
 /* Opens a new, empty database that disappears when it is closed. Pages that the cache cannot hold
  * go to a temporary file without a name. */

@@ -204,6 +204,12 @@ bool qp_page_is_marked(const uint8_t *trailer)
            memcmp(trailer, page_seal_unsealed, QP_PAGE_MARK) == 0;
 }
 
+void qp_page_mark_unsealed(uint8_t *trailer)
+{
+    assert(trailer != NULL);
+    memcpy(trailer, page_seal_unsealed, QP_PAGE_MARK);
+}
+
 /* As SQLite leaves the reserve of a page that it has just made. */
 bool qp_page_is_blank(const uint8_t *trailer)
 {

@@ -3,7 +3,7 @@
  *
  *   a page of P bytes          P-48      P-40                    P-8
  *   | what SQLite stores ...    | mark    | file id (8), 0 (24)   | checksum |
- *   encrypted (issue 24), room: | mark    | nonce (24) ... tag (16)          |
+ *   encrypted: see crypt.c     | blind   | nonce (24), tag (16)             |
  *
  * The checksum covers everything before it and the page's number, so that a page that was written
  * to another page's place is found, too. The file's id finds a page of another file in the same
@@ -76,6 +76,9 @@ bool qp_page_has_room(const uint8_t *page, size_t size);
 
 /* Whether quipu wrote the mark. `trailer` has QP_PAGE_RESERVE bytes. */
 bool qp_page_is_marked(const uint8_t *trailer);
+
+/* Writes the mark of a page that is open: in SQLite's cache and in our log. */
+void qp_page_mark_unsealed(uint8_t *trailer);
 
 /* Whether the trailer has only zeros, as pages that SQLite made and nobody sealed. */
 bool qp_page_is_blank(const uint8_t *trailer);

@@ -3,6 +3,9 @@
  *
  * Owns: page_file, one for each main file and write-ahead log that SQLite opens through it. Every
  * other kind of file (rollback journals, temporary files) is the VFS's below, untouched.
+ * The layer has a second form, for connections with a key: there all kinds of files are encrypted
+ * (crypt_file.c, crypt_temp.c), pages have tags instead of checksums, and main files that are not
+ * encrypted are refused.
  * Called by: SQLite, on the thread that uses the connection; open.c and others through page_vfs.h.
  * Locks: none but SQLite's application mutex while it is registered. Reads and writes
  * happen under the locks that SQLite holds for them.
@@ -38,50 +41,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ent_sqlite/page_frame.h"
+#include "ent_sqlite/crypt_temp.h"
+#include "ent_sqlite/page_file.h"
 #include "ent_sqlite/page_pass.h"
-#include "ent_sqlite/page_seal.h"
 
 #define PAGE_VFS_NAME "quipu-pages"
+#define PAGE_VFS_SECRET_NAME "quipu-encrypted"
 #define PAGE_VFS_NAME_MAX 256
+#define PAGE_VFS_ATOMIC (0x1ff | SQLITE_IOCAP_BATCH_ATOMIC) /* ATOMIC, ATOMIC512 to ATOMIC64K */
 #define PAGE_VFS_WRITE_LOCK 0 /* the slot of xShmLock() that a writer holds: WAL_WRITE_LOCK */
-
-/* A main file or its log. The file of the VFS below lies directly behind it. */
-typedef struct page_file {
-    sqlite3_file base;
-    struct page_file *peer; /* of the main file its log, of the log its main file; or NULL */
-    bool is_log;
-    bool reseals;         /* page 1 may forget that another program wrote to the file */
-    bool overwrites;      /* the open transaction replaces every page: see page_vfs_control() */
-    bool is_new;          /* the file has file_id, whatever page 1 brings: a backup's target */
-    bool knows_id;        /* file_id is what page 1 said when it was verified last */
-    uint64_t file_id;     /* of the pages that are written; 0: none */
-    bool met_unsealed;    /* a page that such a program moved from the log into the file */
-    uint32_t met_counter; /* the change counter at that time */
-    qp_page_state state;
-    qp_page_frames frames; /* of a log */
-    uint8_t *page;         /* scratch for one page, or NULL; from sqlite3_malloc64() */
-    uint32_t page_room;    /* its bytes */
-} page_file;
-
-/* Where the file of the VFS below begins; a multiple of any alignment it may need. */
-#define PAGE_VFS_BELOW_AT ((sizeof(page_file) + 15) / 16 * 16)
-
-/* The system's file lies behind ours in the same allocation, at an aligned place. */
-static sqlite3_file *page_vfs_below(sqlite3_file *file)
-{
-    assert(file != NULL);
-    return (sqlite3_file *)((char *)file + PAGE_VFS_BELOW_AT);
-}
-
-/* What is on the disk, without any check. */
-static int page_vfs_below_read(page_file *self, void *to, int size, sqlite3_int64 at)
-{
-    sqlite3_file *below = page_vfs_below(&self->base);
-
-    assert(below->pMethods != NULL);
-    return below->pMethods->xRead(below, to, size, at);
-}
 
 /* Room for one page of the file's size; false: no memory. */
 static bool page_vfs_scratch(page_file *self, uint32_t size)
@@ -126,14 +94,14 @@ static void page_vfs_refresh(page_file *self)
     uint8_t header[QP_PAGE_HEADER];
 
     assert(!self->is_log);
-    if (page_vfs_below_read(self, header, sizeof(header), 0) == SQLITE_OK) {
+    if (self->crypt == NULL && page_vfs_below_read(self, header, sizeof(header), 0) == SQLITE_OK) {
         page_vfs_learn(self, header);
     }
 }
 
 /* Reads page 1 from the file into the scratch page and judges it. QP_PAGE_WRONG also for a file
  * that is not ours any more. */
-static int page_vfs_judge_first(page_file *self, qp_page_verdict *ret)
+int qp_page_file_judge_first(page_file *self, qp_page_verdict *ret)
 {
     const uint32_t *size = &self->state.page_size;
     int rc = SQLITE_OK;
@@ -171,7 +139,7 @@ static void page_vfs_learn_id(page_file *self, const uint8_t *page, qp_page_verd
 /* Judges page 1 in the file and learns from it. */
 static int page_vfs_ask_id(page_file *self, qp_page_verdict *ret_first)
 {
-    const int rc = page_vfs_judge_first(self, ret_first);
+    const int rc = qp_page_file_judge_first(self, ret_first);
 
     if (rc == SQLITE_OK && self->state.sealed) {
         page_vfs_learn_id(self, self->page, *ret_first);
@@ -180,7 +148,7 @@ static int page_vfs_ask_id(page_file *self, qp_page_verdict *ret_first)
 }
 
 /* Any number but 0. */
-static uint64_t page_vfs_new_id(void)
+uint64_t qp_page_file_new_id(void)
 {
     uint64_t id = 0;
 
@@ -206,7 +174,8 @@ static int page_vfs_choose_id(page_file *self, const uint8_t *page, uint32_t siz
     self->knows_id = true;
     if (self->file_id == 0) {
         rc = below->pMethods->xFileSize(below, &bytes);
-        self->file_id = rc == SQLITE_OK && (bytes == 0 || self->reseals) ? page_vfs_new_id() : 0;
+        self->file_id =
+            rc == SQLITE_OK && (bytes == 0 || self->reseals) ? qp_page_file_new_id() : 0;
     }
     return rc;
 }
@@ -251,7 +220,7 @@ static int page_vfs_wrong(page_file *self, const uint8_t *page, uint32_t number)
     if (self->overwrites && number != 1) {
         return SQLITE_OK;
     }
-    rc = page_vfs_judge_first(self, &first);
+    rc = qp_page_file_judge_first(self, &first);
     if (rc != SQLITE_OK || !self->state.sealed) {
         return rc;
     }
@@ -372,7 +341,7 @@ static int page_vfs_read_part(page_file *self, uint8_t *to, int size, sqlite3_in
 static int page_vfs_read_short(page_file *self, uint32_t number)
 {
     qp_page_verdict first = QP_PAGE_WRONG;
-    int rc = page_vfs_judge_first(self, &first);
+    int rc = qp_page_file_judge_first(self, &first);
 
     assert(number > 0);
     if (rc != SQLITE_OK) {
@@ -403,14 +372,53 @@ static int page_vfs_read_main(page_file *self, uint8_t *to, int size, sqlite3_in
     return rc == SQLITE_OK ? page_vfs_verify(self, to, number) : page_vfs_read_short(self, number);
 }
 
+/* The keys are the main file's. */
+static void page_vfs_look(page_file *self)
+{
+    assert(self->crypt != NULL);
+    if (self->main_file != NULL) {
+        qp_crypt_file_look(self->crypt, page_vfs_below(&self->main_file->base));
+    }
+}
+
+/* Reads from a file that is encrypted. A page that is read to be overwritten may hold anything. */
+static int page_vfs_read_secret(page_file *self, uint8_t *to, int size, sqlite3_int64 at)
+{
+    sqlite3_file *below = page_vfs_below(&self->base);
+    page_file *main_file = self->main_file != NULL ? self->main_file : self;
+    uint32_t number = 0;
+    int rc;
+
+    page_vfs_look(self);
+    rc = self->is_journal ? qp_crypt_journal_read(self->crypt, &self->journal, below, to, size, at)
+         : self->is_log   ? qp_crypt_log_read(self->crypt, below, to, size, at, &number)
+                          : qp_crypt_main_read(self->crypt, below, to, size, at, &number);
+
+    assert(main_file != NULL);
+    main_file->state.sealed = true;
+    main_file->state.page_size = qp_crypt_file_page_size(self->crypt);
+    if (rc != SQLITE_CORRUPT) {
+        return rc;
+    }
+    if (main_file->overwrites && number != 1) {
+        memset(to, 0, (size_t)size);
+        return SQLITE_OK;
+    }
+    return page_vfs_bad(main_file, number, self->is_log);
+}
+
 /* The main file is checked page by page; a frame of the log by its own checksum, when its header is
  * known. Journals are opened without this layer. */
 static int page_vfs_read(sqlite3_file *file, void *to, int size, sqlite3_int64 at)
 {
     page_file *self = (page_file *)file;
-    int rc = page_vfs_below_read(self, to, size, at);
+    int rc;
 
     assert(size >= 0);
+    if (self->crypt != NULL) {
+        return page_vfs_read_secret(self, to, size, at);
+    }
+    rc = page_vfs_below_read(self, to, size, at);
     if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) {
         return rc;
     }
@@ -452,7 +460,7 @@ static int page_vfs_replace_first(page_file *self, const uint8_t *page, bool *re
     const qp_page_state state = self->state;
     qp_page_verdict first = QP_PAGE_WRONG;
     uint64_t in_file = 0;
-    int rc = page_vfs_judge_first(self, &first);
+    int rc = qp_page_file_judge_first(self, &first);
 
     assert(state.sealed && ret_stale != NULL);
     *ret_stale = self->state.sealed && !self->reseals &&
@@ -500,6 +508,13 @@ static int page_vfs_write(sqlite3_file *file, const void *from, int size, sqlite
     sqlite3_file *below = page_vfs_below(file);
 
     assert(size >= 0);
+    if (self->crypt != NULL) {
+        page_vfs_look(self);
+        return self->is_journal
+                   ? qp_crypt_journal_write(self->crypt, &self->journal, below, from, size, at)
+               : self->is_log ? qp_crypt_log_write(self->crypt, below, from, size, at)
+                              : qp_crypt_main_write(self->crypt, below, from, size, at);
+    }
     if (!self->is_log) {
         return page_vfs_write_main(self, from, size, at);
     }
@@ -520,17 +535,31 @@ static int page_vfs_close(sqlite3_file *file)
     assert(self->peer == NULL || self->peer->peer == self);
     if (self->peer != NULL) {
         self->peer->peer = NULL;
+        self->peer->crypt = self->is_log ? self->peer->crypt : NULL;
+    }
+    if (!self->is_log && !self->is_journal) {
+        qp_crypt_file_free(self->crypt);
     }
     sqlite3_free(self->page);
     return below->pMethods->xClose(below);
+}
+
+/* Whether the file has a header block before SQLite's first page. */
+static bool page_vfs_has_block(const page_file *self)
+{
+    return self->crypt != NULL && !self->is_log && !self->is_journal;
 }
 
 /* From here on the functions pass a call on to the system's file, unless they say what they add. */
 static int page_vfs_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     sqlite3_file *below = page_vfs_below(file);
+    page_file *self = (page_file *)file;
 
     assert(below->pMethods != NULL);
+    if (page_vfs_has_block(self)) {
+        return qp_crypt_main_truncate(self->crypt, below, size);
+    }
     return below->pMethods->xTruncate(below, size);
 }
 
@@ -557,6 +586,9 @@ static int page_vfs_file_size(sqlite3_file *file, sqlite3_int64 *ret)
     sqlite3_file *below = page_vfs_below(file);
 
     assert(ret != NULL);
+    if (page_vfs_has_block((const page_file *)file)) {
+        return qp_crypt_main_size(below, ret);
+    }
     return below->pMethods->xFileSize(below, ret);
 }
 
@@ -603,6 +635,9 @@ static int page_vfs_control(sqlite3_file *file, int code, void *arg)
         (void)page_vfs_ask_id(self, &first);
     } else if (code == SQLITE_FCNTL_OVERWRITE && !self->is_log) {
         self->overwrites = true;
+    } else if (code == SQLITE_FCNTL_SIZE_HINT && page_vfs_has_block(self)) {
+        sqlite3_int64 size = *(const sqlite3_int64 *)arg + QP_CRYPT_BLOCK;
+        return below->pMethods->xFileControl(below, code, &size);
     }
     return below->pMethods->xFileControl(below, code, arg);
 }
@@ -616,13 +651,18 @@ static int page_vfs_sector_size(sqlite3_file *file)
 }
 
 /* SQLITE_IOCAP_SUBPAGE_READ (1 << 15, from SQLite 3.48) is withheld: each part would cost a whole
- * page and its checksum. */
+ * page and its checksum. From files that are encrypted so are the atomic writes, with which SQLite
+ * writes a journal in other pieces; and it must not write the log up to the end of a sector, which
+ * would cut a page in two. */
 static int page_vfs_capabilities(sqlite3_file *file)
 {
     sqlite3_file *below = page_vfs_below(file);
+    const int all = below->pMethods->xDeviceCharacteristics(below) & ~0x8000;
 
     assert(below->pMethods != NULL);
-    return below->pMethods->xDeviceCharacteristics(below) & ~0x8000;
+    return ((const page_file *)file)->crypt == NULL
+               ? all
+               : (all & ~PAGE_VFS_ATOMIC) | SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 }
 
 static int page_vfs_shm_map(sqlite3_file *file, int region, int size, int extend,
@@ -685,7 +725,7 @@ static const sqlite3_io_methods page_vfs_methods_2 = {.iVersion = 2,
                                                       .xShmUnmap = page_vfs_shm_unmap};
 
 /* Whether the layer opened this file: another VFS may lie between. */
-static bool page_vfs_is_ours(const sqlite3_file *file)
+bool qp_page_file_is_ours(const sqlite3_file *file)
 {
     return file != NULL &&
            (file->pMethods == &page_vfs_methods_1 || file->pMethods == &page_vfs_methods_2);
@@ -718,7 +758,7 @@ static int page_vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
     self->is_log = (flags & SQLITE_OPEN_WAL) != 0;
     if (self->is_log) {
         sqlite3_file *main_file = sqlite3_database_file_object(name);
-        if (page_vfs_is_ours(main_file)) {
+        if (qp_page_file_is_ours(main_file)) {
             self->peer = (page_file *)main_file;
             self->peer->peer = self;
         }
@@ -726,10 +766,70 @@ static int page_vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
     return rc;
 }
 
+/* A journal is the layer's where its main file is encrypted. It finds that file like the log. */
+static int page_vfs_open_journal(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                                 int *ret_flags)
+{
+    sqlite3_vfs *under = vfs->pAppData;
+    page_file *self = (page_file *)file;
+    sqlite3_file *main_file = sqlite3_database_file_object(name);
+    sqlite3_file *below = page_vfs_below(file);
+    int rc;
+
+    assert(name != NULL);
+    memset(self, 0, PAGE_VFS_BELOW_AT);
+    if (!qp_page_file_is_ours(main_file) || ((page_file *)main_file)->crypt == NULL) {
+        return SQLITE_CANTOPEN;
+    }
+    below->pMethods = NULL;
+    rc = under->xOpen(under, name, below, flags, ret_flags);
+    if (below->pMethods != NULL) {
+        self->base.pMethods = &page_vfs_methods_1;
+        self->is_journal = true;
+        self->main_file = (page_file *)main_file;
+        self->crypt = ((page_file *)main_file)->crypt;
+    }
+    return rc;
+}
+
+/* The form of the layer for connections with a key. No kind of file is left open: a log whose main
+ * file is not ours is refused, and a file of several databases' commit has names in it alone. */
+static int page_vfs_open_secret(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                                int *ret_flags)
+{
+    page_file *self = (page_file *)file;
+    int rc;
+
+    assert(file != NULL);
+    self->base.pMethods = NULL;
+    if (name != NULL && (flags & SQLITE_OPEN_MAIN_JOURNAL) != 0) {
+        return page_vfs_open_journal(vfs, name, file, flags, ret_flags);
+    }
+    if (name == NULL || (flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL)) == 0) {
+        return qp_crypt_temp_open(vfs->pAppData, name, file, flags, ret_flags);
+    }
+    rc = page_vfs_open(vfs, name, file, flags, ret_flags);
+    if (self->base.pMethods == NULL) {
+        return rc;
+    }
+    self->crypt = !self->is_log        ? qp_crypt_file_new()
+                  : self->peer != NULL ? self->peer->crypt
+                                       : NULL;
+    self->main_file = self->peer;
+    if (rc == SQLITE_OK && self->crypt == NULL) {
+        rc = self->is_log ? SQLITE_CANTOPEN : SQLITE_NOMEM;
+    }
+    return rc;
+}
+
+typedef int (*page_vfs_open_fn)(sqlite3_vfs *, const char *, sqlite3_file *, int, int *);
+
 /* The layer over one VFS: allocated once, with its name behind it, and never freed, because SQLite
  * hands out pointers to it. */
-static sqlite3_vfs *page_vfs_make(sqlite3_vfs *under, const char *name)
+static sqlite3_vfs *page_vfs_make(sqlite3_vfs *under, const char *name, page_vfs_open_fn open)
 {
+    const int file_size = (int)PAGE_VFS_BELOW_AT + under->szOsFile;
+    const int temp_size = qp_crypt_temp_size(under->szOsFile);
     const size_t size = strlen(name) + 1;
     sqlite3_vfs *vfs = sqlite3_malloc64(sizeof(*vfs) + size);
 
@@ -738,15 +838,15 @@ static sqlite3_vfs *page_vfs_make(sqlite3_vfs *under, const char *name)
         return NULL;
     }
     memcpy(vfs + 1, name, size);
-    *vfs = (sqlite3_vfs){.zName = (const char *)(vfs + 1), .xOpen = page_vfs_open};
+    *vfs = (sqlite3_vfs){.zName = (const char *)(vfs + 1), .xOpen = open};
     qp_page_pass(vfs, under);
-    vfs->szOsFile = (int)PAGE_VFS_BELOW_AT + under->szOsFile;
+    vfs->szOsFile = open == page_vfs_open || file_size > temp_size ? file_size : temp_size;
     return vfs;
 }
 
-/* "quipu-pages" over the default VFS, "quipu-pages:<name>" over another. The mutex is one that
- * SQLite keeps for applications: two threads that open the first file make one layer. */
-const char *qp_page_vfs(const char *below)
+/* One form of the layer over a VFS, by its name. The mutex is one that SQLite keeps for
+ * applications: two threads that open the first file make one layer. */
+static const char *page_vfs_of(const char *below, const char *form, page_vfs_open_fn open)
 {
     sqlite3_mutex *mutex = NULL;
     sqlite3_vfs *under = NULL;
@@ -758,18 +858,18 @@ const char *qp_page_vfs(const char *below)
         return NULL;
     }
     under = sqlite3_vfs_find(below);
-    n = under == NULL ? -1 : snprintf(name, sizeof(name), PAGE_VFS_NAME ":%s", under->zName);
+    n = under == NULL ? -1 : snprintf(name, sizeof(name), "%s:%s", form, under->zName);
     if (n < 0 || (size_t)n >= sizeof(name)) {
         return NULL;
     }
-    if (under->xOpen == page_vfs_open) {
-        return under->zName; /* a page layer already, by its name */
+    if (under->xOpen == open) {
+        return under->zName; /* this form already, by its name */
     }
     mutex = sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_APP1);
     sqlite3_mutex_enter(mutex);
     vfs = sqlite3_vfs_find(name);
     if (vfs == NULL) {
-        vfs = page_vfs_make(under, name);
+        vfs = page_vfs_make(under, name, open);
         if (vfs != NULL && sqlite3_vfs_register(vfs, 0) != SQLITE_OK) {
             sqlite3_free(vfs);
             vfs = NULL;
@@ -777,7 +877,18 @@ const char *qp_page_vfs(const char *below)
     }
     sqlite3_mutex_leave(mutex);
     /* A layer of this name whose functions are not ours is that of another copy of this library. */
-    return vfs != NULL && vfs->xOpen == page_vfs_open ? vfs->zName : NULL;
+    return vfs != NULL && vfs->xOpen == open ? vfs->zName : NULL;
+}
+
+/* "quipu-pages:<name>" over the VFS of that name. */
+const char *qp_page_vfs(const char *below)
+{
+    return page_vfs_of(below, PAGE_VFS_NAME, page_vfs_open);
+}
+
+const char *qp_page_vfs_secret(const char *below)
+{
+    return page_vfs_of(below, PAGE_VFS_SECRET_NAME, page_vfs_open_secret);
 }
 
 bool qp_page_vfs_is_taken(const char *below)
@@ -791,98 +902,4 @@ bool qp_page_vfs_is_taken(const char *below)
         vfs = sqlite3_vfs_find(name);
     }
     return vfs != NULL && vfs->xOpen != page_vfs_open;
-}
-
-/* ---- for the rest of the room ---------------------------------------------------------------- */
-
-/* The main file of a connection, or NULL where it is not ours. */
-static page_file *page_vfs_file(sqlite3 *db)
-{
-    sqlite3_file *file = NULL;
-
-    assert(db != NULL);
-    return sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK &&
-                   page_vfs_is_ours(file)
-               ? (page_file *)file
-               : NULL;
-}
-
-/* What was met so far on this connection: pages that do not fit, and whether the file is stale. */
-bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret)
-{
-    const page_file *self = page_vfs_file(db);
-
-    assert(ret != NULL);
-    if (self != NULL) {
-        *ret = self->state;
-    }
-    return self != NULL;
-}
-
-/* Judges page 1 anew: another process may have sealed or changed the file since. */
-void qp_page_vfs_look(sqlite3 *db)
-{
-    page_file *self = page_vfs_file(db);
-    qp_page_verdict first = QP_PAGE_WRONG;
-
-    if (self != NULL && page_vfs_judge_first(self, &first) == SQLITE_OK) {
-        assert(!self->is_log);
-        self->met_unsealed = self->met_unsealed && self->state.sealed &&
-                             qp_page_header_read(self->page).counter == self->met_counter;
-        self->state.stale =
-            self->met_unsealed || first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN;
-    }
-}
-
-/* Pages that an error or a check has named are not named again. */
-void qp_page_vfs_forget(sqlite3 *db)
-{
-    page_file *self = page_vfs_file(db);
-
-    if (self != NULL) {
-        assert(!self->is_log);
-        self->state.bad_count = 0;
-        self->state.bad_is_log = false;
-    }
-}
-
-/* For a new file, before its first page is written: there is no header to read yet. It gets an id
- * of its own: page 1 comes from the file that is copied, with that file's. */
-void qp_page_vfs_expect(sqlite3 *db, uint32_t page_size)
-{
-    page_file *self = page_vfs_file(db);
-
-    if (self != NULL) {
-        assert(page_size >= QP_PAGE_SIZE_MIN);
-        self->state.page_size = page_size;
-        self->state.sealed = true;
-        self->is_new = true;
-        self->file_id = page_vfs_new_id();
-    }
-}
-
-/* While all pages are rewritten with checksums (maintenance_seal()), page 1 may forget that another
- * program wrote to the file. */
-void qp_page_vfs_reseal(sqlite3 *db, bool on)
-{
-    page_file *self = page_vfs_file(db);
-
-    if (self != NULL) {
-        assert(!self->is_log);
-        self->reseals = on;
-        self->met_unsealed = false;
-        self->state.stale = false;
-    }
-}
-
-/* For page_owner.c, which looks for the owner of a page that does not fit: pages are read as they
- * are. */
-int qp_page_vfs_read_raw(sqlite3 *db, uint32_t number, uint32_t page_size, uint8_t *ret)
-{
-    page_file *self = page_vfs_file(db);
-
-    assert(number > 0 && ret != NULL);
-    return self == NULL ? SQLITE_NOTFOUND
-                        : page_vfs_below_read(self, ret, (int)page_size,
-                                              (sqlite3_int64)(number - 1) * page_size);
 }

@@ -7,6 +7,8 @@
 
 #include <sqlite3.h>
 
+#include "ent_sqlite/crypt_file.h"
+
 #define QP_PAGE_BAD_MAX 16 /* bad pages that a connection remembers */
 
 /* What a connection knows about the checksums of its file. */
@@ -23,6 +25,17 @@ typedef struct qp_page_state {
  * call. NULL: no memory, no such VFS, or qp_page_vfs_is_taken(). The name lives as long as the
  * process. */
 const char *qp_page_vfs(const char *below);
+
+/* The same for files that are encrypted: every file of a connection through it, temporary ones
+ * included. libcrypto is loaded (crypt_keys.h), and each connection is unlocked before its first
+ * statement. */
+const char *qp_page_vfs_secret(const char *below);
+
+/* Gives a connection its key and says whether it fits. `keys` must outlive the connection. */
+qp_crypt_state qp_page_vfs_unlock(sqlite3 *db, qp_keys *keys);
+
+/* Whether a file that SQLite refused has the header of an encrypted one. */
+bool qp_page_vfs_is_encrypted(sqlite3 *db);
 
 /* Why qp_page_vfs() gave NULL: another copy of this library in the process has registered its layer
  * with the same SQLite. Two copies that do not know of each other's files would give one file two

@@ -9,6 +9,7 @@
 #include <ent/sqlite.h>
 
 #include "base/error.h"
+#include "ent_sqlite/open.h"
 #include "front/engines.h"
 #include "store/remote.h"
 
@@ -47,7 +48,7 @@ static quipu_status engine_open_sqlite(const qp_place *place, bool read_only, en
     options.log = place->log.fn;
     options.log_ctx = place->log.ctx;
     options.log_level = place->log.level;
-    return ent_sqlite_open(place->name, &options, ret_db, reterr);
+    return qp_sqlite_open(place->name, &options, place->keys, ret_db, reterr);
 }
 
 /* The two schemes that libpq accepts. Compared with case, as libpq does. */
@@ -58,7 +59,7 @@ const qp_engine_entry qp_engine_postgres = {.name = "postgres",
                                             .open = engine_open_postgres};
 
 const qp_engine_entry qp_engine_sqlite = {
-    .name = "sqlite", .has_size_cap = true, .open = engine_open_sqlite};
+    .name = "sqlite", .has_size_cap = true, .has_encryption = true, .open = engine_open_sqlite};
 
 /* An entry without schemes fits any URI, so that it is the last one. */
 const qp_engine_entry *qp_engine_of(const char *uri)

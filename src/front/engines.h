@@ -27,6 +27,7 @@ typedef struct qp_place {
     quipu_str tenant;                /* the tenant whose rows row security shows, or absent */
     quipu_arena arena;
     qp_log log;
+    struct qp_keys *keys; /* of an encrypted file (src/ent_sqlite/crypt_keys.h), or NULL */
 } qp_place;
 
 typedef struct qp_engine_entry {
@@ -36,6 +37,7 @@ typedef struct qp_engine_entry {
     bool has_distribution; /* QUIPU_OPEN_DISTRIBUTE, and distribute=citus in a URI */
     bool has_row_security; /* QUIPU_OPEN_ROW_SECURITY, and row_security=on in a URI */
     bool has_size_cap;     /* quipu_open_options.max_bytes */
+    bool has_encryption;   /* quipu_open_options.key */
     quipu_status (*open)(const qp_place *place, bool read_only, ent_db **ret_db,
                          quipu_error *reterr);
 } qp_engine_entry;

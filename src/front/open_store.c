@@ -24,6 +24,7 @@
 #include "base/thread.h"
 #include "ent/db.h"
 #include "ent/maintenance.h"
+#include "ent_sqlite/crypt_keys.h"
 #include "front/engines.h"
 #include "import/import.h"
 #include "store/lango.h"
@@ -37,7 +38,7 @@
 #define OPEN_STORE_PARAMETER "row_security="
 #define OPEN_STORE_FLAGS                                                                           \
     (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY |    \
-     QUIPU_OPEN_REPAIR | QUIPU_OPEN_DISTRIBUTE)
+     QUIPU_OPEN_REPAIR | QUIPU_OPEN_DISTRIBUTE | QUIPU_OPEN_PASSPHRASE)
 #define OPEN_STORE_AGAIN_MAX 9 /* how often a file can be adopted again: each time is a step */
 #define OPEN_STORE_AGAIN_NAME "lango-adopt-again-%d"
 #define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
@@ -71,6 +72,7 @@ static void open_store_done(void *ctx)
     qp_place *self = ctx;
 
     quipu_arena_free(&self->arena);
+    qp_keys_free(self->keys);
     qp_free(self->name);
     qp_free(self);
 }
@@ -255,6 +257,30 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
     }
     *ret = self;
     return QUIPU_OK;
+}
+
+/* A key is refused by name where it cannot be used, and never ignored: a caller that gives one
+ * relies on encryption. It is asked for here, once for all connections of the store. */
+static quipu_status open_store_key(qp_place *self, const quipu_open_options *options,
+                                   quipu_error *reterr)
+{
+    const bool passphrase = (options->flags & QUIPU_OPEN_PASSPHRASE) != 0;
+
+    assert(self->keys == NULL);
+    if (options->key == NULL) {
+        return passphrase ? qp_error_set(reterr, QUIPU_MISUSE,
+                                         "QUIPU_OPEN_PASSPHRASE needs a function that gives the "
+                                         "passphrase: quipu_open_options.key")
+                          : QUIPU_OK;
+    }
+    if (!self->engine->has_encryption) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "a store of the engine %s takes no key: its server encrypts what it "
+                            "stores (an encrypted disk, or the server's own means), and the way "
+                            "there by sslmode=verify-full",
+                            self->engine->name);
+    }
+    return qp_keys_new(options->key, options->key_ctx, passphrase, &self->keys, reterr);
 }
 
 /* Options that only some engines support. Checked before anything is opened, so that no file is
@@ -480,6 +506,9 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
     connector.single = strcmp(path, ":memory:") == 0;
     status = open_store_fits(self, options, connector.single, reterr);
     if (status == QUIPU_OK) {
+        status = open_store_key(self, options, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = open_store_connection(self, false, &db, reterr);
     }
     if (status == QUIPU_OK && !self->read_only && self->engine->has_distribution) {
@@ -517,10 +546,11 @@ static quipu_status open_store_remote(const char *uri, const quipu_open_options 
     quipu_status status;
 
     if ((options->flags & ~known) != 0 || options->ttl_ms != 0 || options->cap_messages != 0 ||
-        options->cap_tokens != 0 || options->max_bytes != 0 || options->tenant.n > 0) {
+        options->cap_tokens != 0 || options->max_bytes != 0 || options->tenant.n > 0 ||
+        options->key != NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "a server decides about tenant, times to live, caps, size and feed: "
-                            "open its store without them");
+                            "a server decides about tenant, times to live, caps, size, feed and "
+                            "encryption: open its store without them");
     }
     status = qp_remote_open(uri, options, &remote, reterr);
     return status == QUIPU_OK ? qp_store_new_remote(&remote, options, ret_store, reterr) : status;

@@ -1,4 +1,4 @@
-/* The size cap, and the encryption that this build does not have.
+/* The size cap.
  *
  * Owns the exemption of works that delete. Called by src/front when a store is opened, and by every
  * work that makes the file smaller or fills the search index. The cap is a setting of the writing
@@ -11,17 +11,12 @@
 #include "base/error.h"
 #include "ent/maintenance.h"
 
-/* Options of an opening. A key is refused by name rather than ignored: a caller that gives one
- * relies on encryption. */
+/* The option of an opening. */
 quipu_status qp_size_check(const quipu_open_options *options, quipu_error *reterr)
 {
     if (options->max_bytes < 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "max_bytes is %lld; give bytes, or 0 for no cap",
                             (long long)options->max_bytes);
-    }
-    if (options->key != NULL) {
-        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "this build has no encryption; open the store without a key");
     }
     return QUIPU_OK;
 }

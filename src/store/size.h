@@ -4,8 +4,7 @@
 
 #include "store/store.h"
 
-/* Checks the open options of this file: the size cap, and the key of an encrypted file.
- * QUIPU_MISUSE, QUIPU_UNSUPPORTED. */
+/* Checks the open option of this file: the size cap. QUIPU_MISUSE. */
 QUIPU_MUST_USE quipu_status qp_size_check(const quipu_open_options *options, quipu_error *reterr);
 
 /* As qp_store_write(), but the cap does not hold: for work that removes, which may need a page more

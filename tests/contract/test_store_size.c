@@ -1,4 +1,4 @@
-/* The size cap: writes stop at it, reads and deletes go on. Encryption, which this build lacks. */
+/* The size cap: writes stop at it, reads and deletes go on. */
 #include "contract/maintain_t.h"
 #include "lib/short.h"
 
@@ -182,36 +182,6 @@ static void options_out_of_range_are_misuse(void **state)
     quipu_close(store);
 }
 
-/* ---- encryption -------------------------------------------------------------------------------
- */
-
-static size_t ask(void *ctx, void *ret_key, size_t size)
-{
-    (void)ret_key;
-    (void)size;
-    *(int *)ctx += 1;
-    return 0;
-}
-
-static void encryption_is_unsupported_and_no_key_is_asked_for(void **state)
-{
-    quipu_store *store = *state;
-    quipu_store *other = NULL;
-    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
-    char path[T_PATH_MAX];
-    quipu_error err = {0};
-    int asked = 0;
-
-    t_path(t_tmpdir(), "encrypted.db", path);
-    options.key = ask;
-    options.key_ctx = &asked;
-    T_STATUS(quipu_open(path, &options, &other, &err), QUIPU_UNSUPPORTED);
-    assert_null(other);
-    assert_false(t_file_exists(path)); /* never a plain file in its place */
-    assert_int_equal(asked, 0);
-    st_create(store, "still works");
-}
-
 /* ---- statistics -------------------------------------------------------------------------------
  */
 
@@ -343,7 +313,6 @@ int main(void)
         cmocka_unit_test(cap_below_the_file_only_stops_growth),
         cmocka_unit_test(one_full_caller_does_not_fail_the_others),
         cmocka_unit_test(options_out_of_range_are_misuse),
-        ST_TEST(encryption_is_unsupported_and_no_key_is_asked_for),
         cmocka_unit_test(stats_count_and_measure),
         cmocka_unit_test(engine_names_itself_and_its_version),
         cmocka_unit_test(stats_count_what_waits_for_the_index_and_the_sweep),

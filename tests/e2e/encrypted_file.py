@@ -1,0 +1,176 @@
+"""Reads an encrypted store by docs/encryption.md alone: the independent implementation that the
+tests compare quipu with. Shares no code with quipu."""
+
+import hashlib
+import hmac
+import struct
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+BLOCK = 4096
+RESERVED = 48
+MAGIC = b"quipu encrypted\0"
+EPOCH = 1
+BLANK = 0x80000000
+MARK = b"QP\xe5L\xb6G\x47\x01"
+
+
+class Damaged(Exception):
+    """The file does not fit the key, or itself."""
+
+
+def expand(master, salt):
+    """HKDF-SHA256 to 128 bytes: page key, place key, check key."""
+    prk = hmac.digest(salt, master, "sha256")
+    info = b"quipu encrypted\0" + struct.pack(">I", EPOCH)
+    okm, last = b"", b""
+    for i in range(1, 5):
+        last = hmac.digest(prk, last + info + bytes([i]), "sha256")
+        okm += last
+    return okm[:32], okm[32:96], okm[96:]
+
+
+def ecb(key, data):
+    """AES-256 of whole blocks."""
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    return cipher.update(data) + cipher.finalize()
+
+
+def xaes_key(key, nonce):
+    """The key that XAES-256-GCM derives for a nonce of 24 bytes."""
+    first = int.from_bytes(ecb(key, bytes(16)), "big")
+    sub = (first << 1 & (1 << 128) - 1) ^ (0x87 if first >> 127 else 0)
+    sub = sub.to_bytes(16, "big")
+    blocks = b"".join(bytes([0, i]) + b"X\0" + nonce[:12] for i in (1, 2))
+    return ecb(key, bytes(a ^ b for a, b in zip(blocks, sub + sub)))
+
+
+def place(kind, number, at=0, salts=0):
+    """The authenticated data of a page."""
+    return kind + bytes(3) + struct.pack(">IQQ", number, at, salts)
+
+
+def show(place_key, frame, header, hides=False):
+    """The header of a log frame, open; or hidden."""
+    tweak = struct.pack(">II", 0, frame) + header[:8]
+    cipher = Cipher(algorithms.AES(place_key), modes.XTS(tweak))
+    context = cipher.encryptor() if hides else cipher.decryptor()
+    return header[:8] + context.update(header[8:]) + context.finalize()
+
+
+def open_page(key, page, aad):
+    """What SQLite wrote."""
+    sealed, nonce, tag = page[:-40], page[-40:-16], page[-16:]
+    first = struct.unpack(">I", nonce[:4])[0]
+    if first & ~BLANK != EPOCH:
+        raise Damaged("no page of this key")
+    try:
+        text = AESGCM(xaes_key(key, nonce)).decrypt(nonce[12:], sealed + tag, aad)
+    except InvalidTag as error:
+        raise Damaged("a page does not fit its tag") from error
+    blank = first & BLANK
+    return text[:-8] + (bytes(48) if blank else MARK + text[-8:] + bytes(32))
+
+
+def seal_page(key, page, aad, random, main=False):
+    """For known answers: `random` is the nonce's 20 bytes and the blind's 8."""
+    blank = page[-48:] == bytes(48) and not main
+    nonce = struct.pack(">I", EPOCH | (BLANK if blank else 0)) + random[:20]
+    blind = random[20:28] if main else page[-40:-32]
+    sealed = AESGCM(xaes_key(key, nonce)).encrypt(nonce[12:], page[:-48] + blind, aad)
+    return sealed[:-16] + nonce + sealed[-16:]
+
+
+def header_block(page_size, salt, form=0, log_n=0, r=0, p=0):
+    """The bytes of the header block that the check value covers."""
+    return MAGIC + struct.pack(">6I", 1, page_size, form, log_n, r, p) + salt
+
+
+class Reader:
+    """An encrypted file and its log, whose pages are decrypted one by one."""
+
+    def __init__(self, path, secret):
+        with open(path, "rb") as file:
+            self.main = file.read()
+        try:
+            with open(str(path) + "-wal", "rb") as file:
+                self.log = file.read()
+        except FileNotFoundError:
+            self.log = b""
+        block = self.main[:BLOCK]
+        if len(block) < BLOCK or block[:16] != MAGIC:
+            raise Damaged("no encrypted file")
+        if hashlib.sha256(block[:-32]).digest() != block[-32:]:
+            raise Damaged("the header block is damaged")
+        version, self.size, form, log_n, r, p = struct.unpack(">6I", block[16:40])
+        if version != 1:
+            raise Damaged("a later version")
+        salt, check = block[40:72], block[72:88]
+        if form == 1:
+            secret = hashlib.scrypt(secret, salt=salt, n=1 << log_n, r=r, p=p, dklen=32,
+                                    maxmem=(128 << log_n) * r + (1 << 22))
+        self.key, self.place_key, check_key = expand(secret, salt)
+        if hmac.digest(check_key, block[:72], "sha256")[:16] != check:
+            raise Damaged("the key does not fit")
+
+    def pages(self):
+        """All pages, with what the log's committed transactions say of them."""
+        body = self.main[BLOCK:]
+        pages = {}
+        for number in range(1, len(body) // self.size + 1):
+            raw = body[(number - 1) * self.size:number * self.size]
+            pages[number] = open_page(self.key, raw, place(b"M", number))
+        for number, page in self.committed():
+            pages[number] = page
+        return pages
+
+    def committed(self):
+        """(page number, page) of the log, by SQLite's rules of recovery."""
+        if len(self.log) < 32:
+            return
+        salts = self.log[16:24]
+        order = ">" if self.log[3] & 1 else "<"
+        before = struct.unpack(">II", self.log[24:32])
+        waiting = []
+        step = 24 + self.size
+        for frame in range(1, (len(self.log) - 32) // step + 1):
+            raw = self.log[32 + (frame - 1) * step:32 + frame * step]
+            header = show(self.place_key, frame, raw[:24])
+            number, commit = struct.unpack(">II", header[:8])
+            if header[8:16] != salts:
+                return
+            try:
+                page = open_page(self.key, raw[24:],
+                                 place(b"L", number, frame, int.from_bytes(salts, "big")))
+            except Damaged:
+                return
+            before = self.checksum(order, before, header[:8] + page)
+            if before != struct.unpack(">II", header[16:]):
+                return
+            waiting.append((number, page))
+            if commit:
+                yield from waiting
+                waiting = []
+
+    @staticmethod
+    def checksum(order, before, data):
+        """SQLite's checksum of the log, continued."""
+        a, b = before
+        words = struct.unpack(f"{order}{len(data) // 4}I", data)
+        for i in range(0, len(words), 2):
+            a = (a + words[i] + b) & 0xffffffff
+            b = (b + words[i + 1] + a) & 0xffffffff
+        return a, b
+
+    def write(self, path):
+        """Writes the open database, for sqlite3; it has no log."""
+        pages = self.pages()
+        with open(path, "wb") as file:
+            for number in sorted(pages):
+                file.seek((number - 1) * self.size)
+                page = pages[number]
+                if number == 1:
+                    page = page[:18] + b"\1\1" + page[20:]
+                file.write(page)
