@@ -438,8 +438,8 @@ static quipu_status turn_context_block(qp_turn *turn, const turn_context_plan *p
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_context_offer_read(turn->store, turn->options.key, &call, &turn->memory, &offer,
-                                       reterr);
+        status = qp_context_offer_read(turn->store, turn->options.key, turn->context.first_seq,
+                                       &call, &turn->memory, &offer, reterr);
     }
     return status == QUIPU_OK
                ? qp_context_block_make(&offer, turn->options.key, turn->context.first_seq,

@@ -39,15 +39,16 @@ typedef struct context_log_item {
 /* One reading: where it looks, and what it found so far. */
 typedef struct context_log_read {
     const quipu_store *store;
-    quipu_str key; /* of the session */
-    int64_t at;    /* a message of the turn that is asked for; 0: the newest turn */
+    quipu_str key;    /* of the session */
+    int64_t at;       /* a message of the turn that is asked for; 0: the newest turn */
+    int64_t from_seq; /* of an offer: messages from here on are shown; 0: none is */
     quipu_arena *arena;
     qp_context_past *past;   /* filled when a past is read, else NULL */
     qp_context_offer *offer; /* filled when an offer is read, else NULL */
     ent_db *db;              /* inside of the snapshot */
     quipu_str scope;         /* where memories of the session count: its user's, or the key's */
     quipu_str own;           /* the scope of the key without its user */
-    bool not_standing;       /* standing lines are left out: they are read by themselves */
+    bool offered; /* lines that stand, and those of messages that are shown, are left out */
     context_log_item *items; /* found and not taken yet; in the arena */
     size_t count;
     size_t room;
@@ -88,8 +89,7 @@ static quipu_status context_log_add(context_log_read *read, quipu_memory_kind ki
     /* Read into the next place first: what is refused below leaves `count` as it is, and the next
      * row takes the place. */
     ent_view_read(view, row, &item->memory);
-    if (item->memory.state != QUIPU_MEMORY_BUFFERED &&
-        !(read->not_standing && item->memory.priority == QUIPU_PRIORITY_STANDING)) {
+    if (item->memory.state != QUIPU_MEMORY_BUFFERED) {
         read->count++;
     }
     return QUIPU_OK;
@@ -103,12 +103,19 @@ static quipu_status context_log_observations(context_log_read *read, qp_observat
         .limit = limit,
         .order = {QP_OBSERVATION_BY_CREATED_AT(DESC), QP_OBSERVATION_BY_NUMBER(DESC)},
         .where = where};
+    const qp_observation_where shown = {.session_key = ent_eq(read->key),
+                                        .source_start_index = ent_ge(read->from_seq)};
     qp_observation_list list = {0};
     quipu_status status;
 
     assert(ent_depth(read->db) > 0 && limit >= 0);
-    /* Set here and not by the callers, so that no query can forget it. */
+    /* Set here and not by the callers, so that no query can forget it. What is left out takes no
+     * place among the newest. */
     query.where.tenant = ent_eq(read->store->tenant);
+    if (read->offered && read->from_seq > 0) {
+        query.where.none_of = &shown;
+        query.where.none_n = 1;
+    }
     status = qp_observation_find(read->db, read->arena, &query, &list, reterr);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         status = context_log_add(read, QUIPU_OBSERVATION, &qp_observation_memory_view,
@@ -125,11 +132,28 @@ static quipu_status context_log_reflections(context_log_read *read, qp_reflectio
         .limit = limit,
         .order = {QP_REFLECTION_BY_CREATED_AT(DESC), QP_REFLECTION_BY_NUMBER(DESC)},
         .where = where};
+    const qp_reflection_where shown = {.session_key = ent_eq(read->key),
+                                       .source_start_index = ent_ge(read->from_seq)};
+    /* One of these: it does not stand. An absent priority is not "unlike standing" in SQL. */
+    const qp_reflection_where others[] = {
+        {.priority = ENT_IS_NULL},
+        {.priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_HIGH)},
+        {.priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_MEDIUM)},
+        {.priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_LOW)},
+        {.priority = qp_reflection_priority_is(QP_REFLECTION_PRIORITY_DONE)}};
     qp_reflection_list list = {0};
     quipu_status status;
 
     assert(ent_depth(read->db) > 0 && limit >= 0);
     query.where.tenant = ent_eq(read->store->tenant);
+    if (read->offered) {
+        query.where.any_of = others;
+        query.where.any_n = sizeof(others) / sizeof(others[0]);
+    }
+    if (read->offered && read->from_seq > 0) {
+        query.where.none_of = &shown;
+        query.where.none_n = 1;
+    }
     status = qp_reflection_find(read->db, read->arena, &query, &list, reterr);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         status = context_log_add(read, QUIPU_REFLECTION, &qp_reflection_memory_view, &list.items[i],
@@ -605,10 +629,7 @@ static quipu_status context_log_summaries(context_log_read *read, quipu_error *r
     qp_reflection_where where = {.scope = ent_eq(read->scope), .retired_at = ENT_IS_NULL};
     quipu_status status;
 
-    assert(read->count == 0 && !read->not_standing);
-    /* The queries below ask for every priority; standing lines are offered in a list of their
-     * own. */
-    read->not_standing = true;
+    assert(read->count == 0 && read->offered);
     status = context_log_reflections(read, where, CONTEXT_LOG_REFLECTIONS, reterr);
     if (status == QUIPU_OK && !quipu_str_eq(read->scope, read->own)) {
         where.scope = ent_eq(read->own);
@@ -622,7 +643,6 @@ static quipu_status context_log_summaries(context_log_read *read, quipu_error *r
                                                                .scope = ENT_IS_NULL},
                                          CONTEXT_LOG_REFLECTIONS, reterr);
     }
-    read->not_standing = false;
     return status == QUIPU_OK
                ? context_log_take(read, CONTEXT_LOG_REFLECTIONS, &read->offer->reflections, reterr)
                : status;
@@ -668,9 +688,12 @@ static quipu_status context_log_offer_work(void *ctx, ent_db *db, quipu_arena *s
     if (status == QUIPU_OK) {
         status = qp_memory_scope_of_key(read->key, read->arena, &read->own, reterr);
     }
+    read->offered = false;
     if (status == QUIPU_OK) {
         status = context_log_standing(read, &read->offer->standing, reterr);
     }
+    /* What stands is in a list of its own, and is sent beside the messages that it was made of. */
+    read->offered = true;
     if (status == QUIPU_OK) {
         status = context_log_summaries(read, reterr);
     }
@@ -686,12 +709,13 @@ static quipu_status context_log_offer_work(void *ctx, ent_db *db, quipu_arena *s
 }
 
 /* One snapshot of what memory offers to a new block. */
-quipu_status qp_context_offer_read(quipu_store *store, quipu_str key,
+quipu_status qp_context_offer_read(quipu_store *store, quipu_str key, int64_t from_seq,
                                    const quipu_call_options *call, quipu_arena *arena,
                                    qp_context_offer *ret_offer, quipu_error *reterr)
 {
     qp_context_offer offer = {.high = {.count = 0}};
-    context_log_read read = {.store = store, .key = key, .arena = arena, .offer = &offer};
+    context_log_read read = {
+        .store = store, .key = key, .from_seq = from_seq, .arena = arena, .offer = &offer};
     qp_call within;
     quipu_status status = qp_store_enter_as(CONTEXT_LOG_NAME, store, call, &within, reterr);
 

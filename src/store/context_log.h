@@ -76,9 +76,11 @@ typedef struct qp_context_offer {
     qp_context_lines medium; /* ...by priority */
 } qp_context_offer;
 
-/* Read it from one snapshot; a key without a session has the memories of that key. */
+/* Read it from one snapshot; a key without a session has the memories of that key. What was made of
+ * the session's messages from `from_seq` on is left out, unless it stands: the prompt shows these,
+ * and the newest lines of a long window would leave no place for older ones. 0: none is. */
 QUIPU_MUST_USE quipu_status qp_context_offer_read(quipu_store *store, quipu_str key,
-                                                  const quipu_call_options *call,
+                                                  int64_t from_seq, const quipu_call_options *call,
                                                   quipu_arena *arena, qp_context_offer *ret_offer,
                                                   quipu_error *reterr);
 

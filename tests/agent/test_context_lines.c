@@ -5,6 +5,7 @@
 #include "base/time.h"
 
 #define LINES_LONG 4000 /* bytes of a long text */
+#define LINES_BLOCK 512 /* QP_CONTEXT_LINES_MAX */
 
 /* The session of the fixture that Lango observed, and the lines of it that are not retired here. */
 #define LINES_LANGO "telegram:123:456"
@@ -103,6 +104,94 @@ static void standing_line_is_not_held_up_by_an_older_one_that_does_not_fit(void 
     context_stands(world, "s", "Be brief.");
     (void)context_says(world, "two", 5600);
     assert_non_null(strstr(context_prompt(world), "- Be brief."));
+}
+
+/* A turn whose instruction is another one: the block is made anew. */
+static void lines_other_instruction(context_world *world)
+{
+    const quipu_part system = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Be short.")};
+    quipu_turn_options options = script_options(world->script, "again");
+    quipu_model_request request = *options.request;
+
+    request.system = quipu_parts_of(&system, 1);
+    options.request = &request;
+    options.flags = QUIPU_TURN_MEMORY | QUIPU_TURN_NO_RECALL;
+    options.token_budget = 100000;
+    world->script->steps[world->script->at].texts[0] = "Fine.";
+    assert_int_equal(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).reason,
+        QUIPU_CONTEXT_INSTRUCTIONS);
+}
+
+/* A long window holds more lines' messages than are offered at once. */
+static void older_lines_are_sent_although_the_window_shows_many_newer_ones(void **state)
+{
+    static const quipu_memory_priority priorities[] = {QUIPU_PRIORITY_HIGH, QUIPU_PRIORITY_MEDIUM};
+    context_world *world = *state;
+    char text[LINES_LONG];
+
+    context_stands(world, "s", "Be brief.");
+    (void)context_says(world, "zero", 8000);
+    for (int i = 0; i < 40; i++) {
+        context_append(world->store, i % 2 == 0 ? QUIPU_ROLE_USER : QUIPU_ROLE_MODEL,
+                       lines_long(text, "Said"));
+    }
+    for (int i = 0; i < 400; i++) {
+        /* One of the first message, and many of the last, which every window shows. */
+        quipu_memory line = {.kind = QUIPU_OBSERVATION,
+                             .session_key = QUIPU_STR("s"),
+                             .priority = priorities[i % 2],
+                             .source_start = i < 2 ? 1 : 42,
+                             .source_end = i < 2 ? 1 : 42};
+
+        (void)snprintf(text, sizeof(text), "Line number %d.", i);
+        line.content = quipu_cstr(text);
+        line.token_count = quipu_token_estimate(line.content);
+        T_OK(t_memory_save(world->store, &line, NULL, NULL, NULL));
+    }
+    assert_int_equal(context_says(world, "one", 8000).reason, QUIPU_CONTEXT_WINDOW);
+    assert_non_null(strstr(context_prompt(world), "- Line number 0."));
+    assert_non_null(strstr(context_prompt(world), "- Line number 1."));
+    assert_null(strstr(context_prompt(world), "- Line number 399."));
+}
+
+static void summaries_are_sent_although_many_newer_reflections_stand(void **state)
+{
+    context_world *world = *state;
+    char text[LINES_LONG];
+
+    context_keep(world, "s", QUIPU_REFLECTION, QUIPU_PRIORITY_NONE, "They talked of tea.");
+    for (int i = 0; i < 70; i++) {
+        (void)snprintf(text, sizeof(text), "Stands %d.", i);
+        context_keep(world, "s", QUIPU_REFLECTION, QUIPU_PRIORITY_STANDING, text);
+    }
+    (void)context_says(world, "one", 0);
+    assert_non_null(strstr(context_prompt(world), "- Stands 0."));
+    assert_non_null(strstr(context_prompt(world), "They talked of tea."));
+}
+
+/* So many lines has a block, however short they are; the newest get in. */
+static void a_block_has_so_many_lines_and_no_more(void **state)
+{
+    context_world *world = *state;
+    char text[40];
+
+    for (int i = 0; i < LINES_BLOCK; i++) {
+        (void)snprintf(text, sizeof(text), "Wish %d.", i);
+        context_stands(world, "s", text);
+    }
+    (void)context_says(world, "one", 100000);
+    assert_non_null(strstr(context_prompt(world), "- Wish 0.\n"));
+    assert_non_null(strstr(context_prompt(world), "- Wish 511."));
+    context_stands(world, "s", "Wish 512.");
+    /* The block stays, and the newer one stands with the input. */
+    (void)context_says(world, "two", 100000);
+    assert_non_null(strstr(context_prompt(world), "- Wish 0.\n"));
+    assert_non_null(strstr(context_prompt(world), "- Wish 512."));
+    lines_other_instruction(world);
+    assert_null(strstr(context_prompt(world), "- Wish 0.\n"));
+    assert_non_null(strstr(context_prompt(world), "- Wish 1.\n"));
+    assert_non_null(strstr(context_prompt(world), "- Wish 512."));
 }
 
 /* Lines with inputs have used up what memory has: the block is made anew, and says so. */
@@ -445,6 +534,9 @@ static void memories_of_an_adopted_file_join_the_pipeline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CONTEXT_TEST(older_lines_are_sent_although_the_window_shows_many_newer_ones),
+        CONTEXT_TEST(summaries_are_sent_although_many_newer_reflections_stand),
+        CONTEXT_TEST(a_block_has_so_many_lines_and_no_more),
         LINES_TEST(standing_line_reaches_the_next_turn_when_observations_fill_the_block),
         LINES_TEST(standing_line_is_not_held_up_by_an_older_one_that_does_not_fit),
         LINES_TEST(standing_line_that_finds_no_room_makes_the_block_anew),

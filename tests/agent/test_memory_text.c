@@ -50,7 +50,7 @@ static const char *memory_block(memory_world *world, int64_t tokens)
     qp_context_offer offer;
     qp_context_text block;
 
-    T_OK(qp_context_offer_read(world->store, QUIPU_STR("s"), NULL, &world->arena, &offer, NULL));
+    T_OK(qp_context_offer_read(world->store, QUIPU_STR("s"), 0, NULL, &world->arena, &offer, NULL));
     T_OK(qp_context_block_make(&offer, QUIPU_STR("s"), 0, tokens > 0 ? tokens : QUIPU_MEMORY_TOKENS,
                                &world->arena, &block, NULL));
     return block.text.p;
