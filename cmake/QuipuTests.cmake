@@ -448,6 +448,10 @@ function(quipu_add_scripts)
     # Together they talk through the Python package of that environment, so one after the other.
     set_tests_properties(go.go go.lango go.together go.workers PROPERTIES TIMEOUT 7200)
     set_tests_properties(go.together go.workers PROPERTIES DEPENDS "python.package;go.go")
+    if(TEST pg.start) # workers with a server of their own
+      quipu_test_register(go.workers.pg go "script;pg" bash "${root}/go/test_workers.sh" pg)
+      set_tests_properties(go.workers.pg PROPERTIES TIMEOUT 7200 DEPENDS "python.package;go.go")
+    endif()
     set_tests_properties(node.node node.together PROPERTIES TIMEOUT 3600)
     set_tests_properties(node.together PROPERTIES DEPENDS "python.package;go.go;node.node")
   endif()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Workers of memory in C, Go and Python on one store, killed in a loop: no message is skipped, none
-# is observed twice, and generations have no gaps.
+# is observed twice, and generations have no gaps. With "pg" the store is in a server of its own.
 set -eu
 source_dir=${QUIPU_SOURCE_DIR:?}
 build=${QUIPU_BINARY_DIR:?}
@@ -10,7 +10,23 @@ if ! go=$("$source_dir/tools/go.sh" "$build/go"); then
     exit 77
 fi
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+server="$folder/pg"
+finish() {
+    if [ -d "$server" ]; then
+        bash "$source_dir/tests/lib/pg.sh" stop "$server"
+    fi
+    rm -rf "$folder"
+}
+store="$folder/workers.db"
+trap finish EXIT
+if [ "${1:-}" = pg ]; then
+    status=0
+    bash "$source_dir/tests/lib/pg.sh" start "$server" || status=$?
+    if [ "$status" != 0 ]; then
+        exit "$status"
+    fi
+    store=$(cat "$server/uri")
+fi
 cat >"$folder/worker.c" <<'END'
 #include <quipu/memory.h>
 #include <quipu/quipu.h>
@@ -42,4 +58,4 @@ if [ "$status" != 0 ]; then
 fi
 python="$build/python/venv/bin/python"
 "$python" "$source_dir/tests/go/workers.py" "$build/bin/quipu" "$folder/worker_c" \
-    "$folder/worker_go" "$python" "$folder/workers.db"
+    "$folder/worker_go" "$python" "$store"
