@@ -57,6 +57,11 @@ void qp_hits_rank(qp_hit *hits, size_t n);
  * qp_hits_holds(). An iterator is read by this function or by ent_hits_next(), never by both. */
 bool qp_hits_next_window(ent_iter *iter, qp_hit *ret_hits, size_t *ret_n);
 
+/* Ends the first window after so many rows, so that its caller may decide early how to go on; the
+ * next one begins behind it and is whole. Before the first window. False where a window comes as a
+ * whole anyway. */
+bool qp_hits_peek(ent_iter *iter, int64_t rows);
+
 /* Whether a hit has the words, in whichever form both are composed (forms.h). Reads its row. */
 QUIPU_MUST_USE quipu_status qp_hits_holds(ent_db *db, const ent_entity *entity, quipu_str words,
                                           const ent_hit *hit, bool *ret_holds, quipu_error *reterr);

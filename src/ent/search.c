@@ -374,6 +374,7 @@ typedef struct search_hits {
     size_t count;                       /* ...to here */
     bool started;                       /* a window was read... */
     int64_t rows;                       /* ...of so many rows... */
+    int64_t rows_max;                   /* ...of at most so many, see qp_hits_peek()... */
     int64_t lowest[QP_SEARCH_KEYS_MAX]; /* ...and the lowest key among them */
     size_t below;                       /* where the window's bound stands among... */
     size_t bind_count;
@@ -439,7 +440,10 @@ static quipu_status search_keep(ent_db *db, qp_cached *cached, quipu_str words, 
     if (hits == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
     }
-    *hits = (search_hits){.left = limit > 0 ? limit : INT64_MAX, .below = below, .bind_count = n};
+    *hits = (search_hits){.left = limit > 0 ? limit : INT64_MAX,
+                          .rows_max = ENT_HITS_WINDOW,
+                          .below = below,
+                          .bind_count = n};
     memcpy(hits->binds, db->plan.binds, n * sizeof(*hits->binds));
     cached->hits = hits;
     if (quipu_arena_copy(&cached->keep, words, &hits->words) != QUIPU_OK) {
@@ -476,7 +480,7 @@ static quipu_status search_next_window(ent_db *db, qp_cached *cached, size_t key
     search_hits *hits = cached->hits;
 
     assert(hits->below + keys <= hits->bind_count);
-    *ret_more = hits->rows == ENT_HITS_WINDOW && hits->lowest[keys - 1] > INT64_MIN;
+    *ret_more = hits->rows == hits->rows_max && hits->lowest[keys - 1] > INT64_MIN;
     if (!*ret_more) {
         return QUIPU_OK;
     }
@@ -485,6 +489,7 @@ static quipu_status search_next_window(ent_db *db, qp_cached *cached, size_t key
         hits->binds[hits->below + i].as.i = hits->lowest[i];
     }
     hits->rows = 0;
+    hits->rows_max = ENT_HITS_WINDOW;
     qp_cached_reset(db, cached, QUIPU_OK);
     return qp_cached_bind(db, cached, hits->binds, hits->bind_count, reterr);
 }
@@ -652,7 +657,7 @@ static quipu_status search_window(ent_iter *iter, qp_cached *cached, qp_hit *ret
     quipu_status status = qp_cached_step(iter->db, cached, values, &is_row, &iter->error);
 
     assert(keys <= QP_SEARCH_KEYS_MAX && *ret_n == 0);
-    while (status == QUIPU_OK && is_row) {
+    while (status == QUIPU_OK && is_row && cached->hits->rows < cached->hits->rows_max) {
         qp_hit *hit = &ret_hits[*ret_n];
         bool found = true;
 
@@ -673,6 +678,18 @@ static quipu_status search_window(ent_iter *iter, qp_cached *cached, qp_hit *ret
     }
     quipu_arena_free(&arena);
     return status;
+}
+
+/* See hits.h. An engine that fetches in chunks has the whole window at once. */
+bool qp_hits_peek(ent_iter *iter, int64_t rows)
+{
+    const qp_cached *cached = iter->statement;
+    search_hits *hits = cached->hits;
+    const bool may = iter->db->engine->chunked == NULL;
+
+    assert(!hits->started && rows > 0 && rows < ENT_HITS_WINDOW);
+    hits->rows_max = may ? rows : hits->rows_max;
+    return may;
 }
 
 /* See hits.h. A window of rows that all lack the phrases is passed over: no hits would read as the

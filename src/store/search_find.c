@@ -50,6 +50,10 @@
  * are so many that reading these costs more. */
 #define SEARCH_FIND_SESSIONS_MAX 1024
 #define SEARCH_FIND_SESSION_COST 4 /* asking a session, in hits that are read meanwhile */
+/* A scope of few sessions is asked one by one once there are more hits than most searches have: its
+ * sessions are then ranges that leave most rows of a common word out. */
+#define SEARCH_FIND_PEEK 64
+#define SEARCH_FIND_PEEK_SESSIONS 32
 
 /* The results and their memory: the head that quipu_free() knows, then the public struct. */
 typedef struct find_results {
@@ -85,7 +89,8 @@ typedef struct find_source {
     size_t next;                 /* part */
     const find_session *session; /* that all hits are reported for; NULL: each its own */
     bool open;                   /* `iter` is in the midst of a part */
-    bool decided;                /* whether to ask parts was looked at */
+    bool decided;                /* whether to ask parts was looked at... */
+    bool peeks;                  /* ...and is looked at after SEARCH_FIND_PEEK hits, too */
     ent_iter iter;
     size_t read;    /* hits so far, also others' */
     qp_hit *window; /* hits of the scope: a window, and what was read beyond it */
@@ -320,6 +325,11 @@ static bool search_find_open(search_find *find, find_source *source, quipu_statu
     *status = qp_message_hits_begin(find->db, find->query.words, &source->where, 0, &source->iter,
                                     reterr);
     source->open = *status == QUIPU_OK;
+    /* Only names that are asked for narrow a search to a few sessions. */
+    if (source->open && part == NULL &&
+        (find->options.app_name.p != NULL || find->options.user_id.p != NULL)) {
+        source->peeks = qp_hits_peek(&source->iter, SEARCH_FIND_PEEK);
+    }
     return source->open;
 }
 
@@ -469,15 +479,15 @@ static size_t search_find_sessions_max(const find_source *source)
                                                                   : SEARCH_FIND_SESSIONS_MAX;
 }
 
-/* Everybody's hits fill a window: the sessions of the scope are asked one by one instead, unless
- * they are too many. How far others' hits decide this must not be seen: up to
+/* There are many hits of everybody: the sessions of the scope are asked one by one instead, unless
+ * they are more than `sessions_max`. How far others' hits decide this must not be seen: up to
  * SEARCH_FIND_SESSIONS_MAX sessions it is always done, beyond it their parts are asked in the order
  * of everybody's hits. */
-static quipu_status search_find_narrow(search_find *find, find_source *source, quipu_error *reterr)
+static quipu_status search_find_narrow(search_find *find, find_source *source, size_t sessions_max,
+                                       quipu_error *reterr)
 {
     const quipu_recall_options options = {.app_name = find->options.app_name,
                                           .user_id = find->options.user_id};
-    const size_t sessions_max = search_find_sessions_max(source);
     qp_recall_scope scope = {0};
     quipu_status status = qp_recall_scope_read(find->store, find->db, &options, sessions_max,
                                                find->scratch, &scope, reterr);
@@ -502,6 +512,24 @@ static quipu_status search_find_narrow(search_find *find, find_source *source, q
     return status;
 }
 
+/* Decides how to go on, after the first few hits and again after a window of them. Where hits of
+ * everybody are fewer than a window, so are the scope's, and either way gives the same ones. */
+static quipu_status search_find_decide(search_find *find, find_source *source, quipu_error *reterr)
+{
+    size_t sessions_max = 0;
+
+    if (source->peeks && source->read >= SEARCH_FIND_PEEK) {
+        source->peeks = false;
+        sessions_max = SEARCH_FIND_PEEK_SESSIONS;
+    } else if (!source->decided && source->read >= ENT_HITS_WINDOW) {
+        source->decided = true;
+        sessions_max = search_find_sessions_max(source);
+    }
+    return sessions_max > 0 && find->has_others && source->parts == NULL && source->open
+               ? search_find_narrow(find, source, sessions_max, reterr)
+               : QUIPU_OK;
+}
+
 /* Reads the next window: the next ENT_HITS_WINDOW hits of the scope, or all that are left. What was
  * read beyond a window begins the next one, so that a window's borders are the scope's own. */
 static quipu_status search_find_window(search_find *find, find_source *source, quipu_error *reterr)
@@ -521,11 +549,8 @@ static quipu_status search_find_window(search_find *find, find_source *source, q
             source->open = false;
             status = ent_iter_end(&source->iter, reterr);
         }
-        if (status == QUIPU_OK && !source->decided && source->read >= ENT_HITS_WINDOW) {
-            source->decided = true;
-            if (find->has_others && source->parts == NULL && source->open) {
-                status = search_find_narrow(find, source, reterr);
-            }
+        if (status == QUIPU_OK) {
+            status = search_find_decide(find, source, reterr);
         }
     }
     source->ranked = source->count < ENT_HITS_WINDOW ? source->count : ENT_HITS_WINDOW;

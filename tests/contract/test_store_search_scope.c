@@ -6,6 +6,7 @@
 
 #define MANY (QUIPU_SEARCH_WINDOW / 2 + 88)     /* messages; of two sessions more than a window */
 #define SESSIONS_MANY (QUIPU_SEARCH_WINDOW + 9) /* more than a search asks one by one */
+#define SESSIONS_FEW 32                         /* SEARCH_FIND_PEEK_SESSIONS */
 #define TEXT_MAX ((size_t)1 << 21)
 
 /* Whose messages: a tenant, an app and a user. */
@@ -324,20 +325,15 @@ static void hits_of_several_windows_are_as_if_others_had_written_nothing(void **
     each_form(MANY);
 }
 
-/* More sessions than are asked one by one: in the first window of everybody's hits are some of this
- * scope and some of others', and the border between two windows must be the scope's own. */
-static void a_scope_of_many_sessions_is_as_if_others_had_written_nothing(void **state)
+static void each_session_a_little(const form *as, int sessions)
 {
-    T_NOT_SERVED("a server serves one tenant");
-    const form *as = &forms[3];
     fixture *self;
-
-    (void)state;
     void *made = NULL;
+
     (void)fixture_setup(&made);
     self = made;
     create_old(self, as, "out");
-    for (int i = 0; i < SESSIONS_MANY; i++) {
+    for (int i = 0; i < sessions; i++) {
         char key[64];
 
         (void)snprintf(key, sizeof(key), "s%d", i);
@@ -349,12 +345,33 @@ static void a_scope_of_many_sessions_is_as_if_others_had_written_nothing(void **
     (void)fixture_teardown(&made);
 }
 
+/* More sessions than are asked one by one: in the first window of everybody's hits are some of this
+ * scope and some of others', and the border between two windows must be the scope's own. */
+static void a_scope_of_many_sessions_is_as_if_others_had_written_nothing(void **state)
+{
+    T_NOT_SERVED("a server serves one tenant");
+    (void)state;
+    each_session_a_little(&forms[3], SESSIONS_MANY);
+}
+
+/* Up to a border the sessions are asked one by one after a few hits, beyond it after a window. */
+static void a_scope_of_few_sessions_is_as_if_others_had_written_nothing(void **state)
+{
+    T_NOT_SERVED("a server serves one tenant");
+    (void)state;
+    for (int sessions = SESSIONS_FEW; sessions <= SESSIONS_FEW + 1; sessions++) {
+        each_session_a_little(&forms[1], sessions);
+        each_session_a_little(&forms[4], sessions);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_hits_are_as_if_others_had_written_nothing),
         cmocka_unit_test(hits_of_several_windows_are_as_if_others_had_written_nothing),
         cmocka_unit_test(a_scope_of_many_sessions_is_as_if_others_had_written_nothing),
+        cmocka_unit_test(a_scope_of_few_sessions_is_as_if_others_had_written_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
