@@ -16,7 +16,8 @@ MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
         "docs/traceability/integrity.md", "docs/traceability/recall.md",
         "docs/traceability/python.md", "docs/traceability/memory.md",
         "docs/traceability/go-node.md")
-TEST = re.compile(r"^`?((?:tests|bindings/python/tests|bindings/go|bindings/node|bench)/[\w./-]+):([\w.]+)`?$")
+WHERE = "tests|bindings/python/tests|bindings/go|bindings/node|bench"
+TEST = re.compile(rf"^`?((?:{WHERE})/[\w./-]+):([\w.]+)`?$")
 
 
 def rows(text):
