@@ -222,3 +222,45 @@ func TestAnyTextIsAQuestion(t *testing.T) {
 		t.Errorf("a limit of 1001: %v", err)
 	}
 }
+
+// The same of an exact search: signs of query languages are no syntax errors.
+func TestAnyTextIsAQuery(t *testing.T) {
+	store, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
+	said(t, service.sessions, "ana", "figs from Paracas", "Was it yours?")
+	said(t, service.sessions, "eve", "figs of eve")
+	own := SearchOptions{AppName: "app", UserID: "ana"}
+	for _, query := range []string{
+		`"figs`, "figs*", "^figs", "NEAR(figs)", "content:figs", "figs AND", "AND OR NOT figs", "((((figs",
+		"figs'; DROP TABLE messages; --", "figs%_\\", "figs\x00and dates", "figs 無花果 инжир تين 🍇",
+		"\xff\xfe figs", "\xed\xa0\x80 figs", strings.Repeat("figs ", 819),
+	} {
+		found, err := store.Search(t.Context(), query, own)
+		if err != nil {
+			t.Errorf("%.40q: %v", query, err)
+			continue
+		}
+		for _, hit := range found.Hits {
+			if strings.Contains(hit.Snippet, "eve") {
+				t.Errorf("%.40q found what another user said", query)
+			}
+		}
+	}
+	for _, query := range []string{"", " \t\n", "\x00", "?!*\"", "((", "🍇", "\xff"} {
+		if found, err := store.Search(t.Context(), query, own); err != nil || len(found.Hits) != 0 {
+			t.Errorf("%q: %+v, %v", query, found, err)
+		}
+	}
+	if found, err := store.Search(t.Context(), "was it", own); err != nil || len(found.Hits) != 1 {
+		t.Errorf("stop words: %+v, %v", found, err)
+	}
+	_, err := store.Search(t.Context(), strings.Repeat("figs ", 200000), own)
+	if !errors.Is(err, Limit) || !strings.Contains(err.Error(), "4096") {
+		t.Errorf("a query of 1 MB: %v", err)
+	}
+	if _, err := store.Search(t.Context(), "figs", SearchOptions{SessionKey: "nobody"}); !errors.Is(err, NotFound) {
+		t.Errorf("an unknown session: %v", err)
+	}
+	if _, err := store.Search(t.Context(), "after:yesterday figs", own); !errors.Is(err, Invalid) {
+		t.Errorf("a wrong filter: %v", err)
+	}
+}
