@@ -11,6 +11,11 @@
  * reads anything. QUIPU_UNSUPPORTED, with the cause and what to do. */
 QUIPU_MUST_USE quipu_status qp_sqlite_check_identity(qp_sqlite *conn, quipu_error *reterr);
 
+/* Refuses a file beside which a log lies that was written for another file: the file was replaced
+ * and its old log was not deleted. QUIPU_UNSUPPORTED; nothing was read from the log. See
+ * log_owner.c. */
+QUIPU_MUST_USE quipu_status qp_sqlite_check_log(qp_sqlite *conn, quipu_error *reterr);
+
 /* How long a connection that writes without a pause may go on with a file that was replaced. */
 #define QP_SQLITE_PLACE_MS 100
 

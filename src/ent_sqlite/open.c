@@ -430,6 +430,16 @@ static const char *open_vfs(const qp_sqlite *conn, const ent_sqlite_options *opt
     return conn->keys != NULL ? qp_page_vfs_secret(options->vfs) : qp_page_vfs(options->vfs);
 }
 
+/* One file, one log: other programs that have the file open use the log that this connection will
+ * use, and what lies there was written for this file. */
+static quipu_status open_check_names(qp_sqlite *conn, quipu_error *reterr)
+{
+    const quipu_status status = qp_sqlite_check_identity(conn, reterr);
+
+    assert(conn->db != NULL);
+    return status == QUIPU_OK ? qp_sqlite_check_log(conn, reterr) : status;
+}
+
 /* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it is no
  * option. NOMUTEX: a connection belongs to one thread at a time. SQLite returns a handle also where
  * opening fails, for the error's text; open_path() closes it. */
@@ -472,7 +482,7 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
         status = qp_sqlite_unlock(conn->db, conn->keys, conn->path, reterr);
     }
     if (status == QUIPU_OK && is_file && !file->immutable) {
-        status = qp_sqlite_check_identity(conn, reterr);
+        status = open_check_names(conn, reterr);
     }
     return status == QUIPU_OK ? open_setup(conn, options, file, reterr) : status;
 }

@@ -17,9 +17,9 @@
 
 #include "ent_sqlite/page_seal.h"
 
-#define PAGE_FRAME_LOG_HEADER 32
+#define PAGE_FRAME_LOG_HEADER QP_PAGE_LOG_HEADER
 #define PAGE_FRAME_LOG_SUM_AT 24 /* in the log's header */
-#define PAGE_FRAME_HEADER 24
+#define PAGE_FRAME_HEADER QP_PAGE_FRAME_HEADER
 #define PAGE_FRAME_SUM_AT 16  /* in a frame's header */
 #define PAGE_FRAME_COVERED 8  /* bytes of its header that the checksum covers */
 #define PAGE_FRAME_BIG 0x83   /* last byte of the magic where words are big-endian; else 0x82 */
@@ -74,6 +74,16 @@ static bool page_frame_fits(page_frame_sum before, bool big_endian, const uint8_
     assert(page_size % 8 == 0);
     sum = page_frame_add(sum, big_endian, page, page_size);
     return sum.a == expected.a && sum.b == expected.b;
+}
+
+/* For log_owner.c, which looks at a log that nobody has open. */
+bool qp_page_frame_continues(const uint8_t before[QP_PAGE_FRAME_SUM], const uint8_t *log_header,
+                             const uint8_t *header, const uint8_t *page, uint32_t page_size)
+{
+    assert(before != NULL && log_header != NULL);
+    return page_frame_fits(page_frame_stored(before),
+                           log_header[PAGE_FRAME_MAGIC_AT] == PAGE_FRAME_BIG, header, page,
+                           page_size);
 }
 
 /* The frame, from 1, whose page begins at `at`; 0: none does. */

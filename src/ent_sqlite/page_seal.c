@@ -290,13 +290,13 @@ qp_page_verdict qp_page_judge(const uint8_t *page, size_t size, uint32_t number)
 void qp_page_open(uint8_t *page, size_t size, uint32_t number)
 {
     uint8_t *trailer = page + size - QP_PAGE_RESERVE;
-    const uint64_t file_id = number == 1 ? qp_page_file_id(page, size) : 0;
+    const uint64_t file_id = qp_page_file_id(page, size);
 
     assert(size >= QP_PAGE_SIZE_MIN && number > 0);
     memset(trailer, 0, QP_PAGE_RESERVE);
     memcpy(trailer, page_seal_unsealed, QP_PAGE_MARK);
+    page_seal_put_word(trailer + QP_PAGE_MARK, file_id);
     if (number == 1) {
-        page_seal_put_word(trailer + QP_PAGE_MARK, file_id);
         qp_page_header_open(page);
     }
 }

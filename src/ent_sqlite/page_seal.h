@@ -67,8 +67,8 @@ uint64_t qp_page_file_id(const uint8_t *page, size_t size);
 qp_page_verdict qp_page_judge(const uint8_t *page, size_t size, uint32_t number);
 
 /* Turns a page from the file into what SQLite gets: the mark says "unsealed", the checksum is 0,
- * and page 1 has its fields, and keeps the file's id: the log needs it when a crash tears page 1.
- * So a page in our log never looks sealed. */
+ * and page 1 has its fields. So a page in our log never looks sealed. It keeps the file's id: the
+ * log needs it when a crash tears page 1, and shows by it whose log it is (log_owner.c). */
 void qp_page_open(uint8_t *page, size_t size, uint32_t number);
 
 /* Whether the trailer may be overwritten: it has a mark, or only zeros. */

@@ -30,7 +30,8 @@
  * file does not fit. Pages without an id fit every file: earlier versions write none.
  *
  * Invariant: a file's id changes only when all of its pages are written anew. So it is chosen for
- * an empty file (page_vfs_choose_id()), for a new backup, and when all pages are sealed again.
+ * an empty file (page_vfs_choose_id()), for a new backup, and when a file without checksums is
+ * sealed.
  *
  * Invariant: a trailer is only written where the page on its way to the file has room for it: the
  * file's header reserves QP_PAGE_RESERVE bytes and the page has a mark or zeros there. */
@@ -158,11 +159,13 @@ uint64_t qp_page_file_new_id(void)
 
 /* Page 1 goes to the file: the id that it and all pages behind it get. Page 1 brings it from the
  * file or from the log; a VACUUM makes one without, and the file still has it. `in_file` is what
- * the file's page 1 says, 0 when it is damaged or says nothing. */
-static int page_vfs_choose_id(page_file *self, const uint8_t *page, uint32_t size, uint64_t in_file)
+ * the file's page 1 says, 0 when it is damaged or says nothing. `first_seal`: no page of the file
+ * has an id, nor has a frame of its log. */
+static int page_vfs_choose_id(page_file *self, const uint8_t *page, uint64_t in_file,
+                              bool first_seal)
 {
     sqlite3_file *below = page_vfs_below(&self->base);
-    const uint64_t brought = qp_page_file_id(page, size);
+    const uint64_t brought = qp_page_file_id(page, self->state.page_size);
     sqlite3_int64 bytes = 0;
     int rc = SQLITE_OK;
 
@@ -174,8 +177,7 @@ static int page_vfs_choose_id(page_file *self, const uint8_t *page, uint32_t siz
     self->knows_id = true;
     if (self->file_id == 0) {
         rc = below->pMethods->xFileSize(below, &bytes);
-        self->file_id =
-            rc == SQLITE_OK && (bytes == 0 || self->reseals) ? qp_page_file_new_id() : 0;
+        self->file_id = rc == SQLITE_OK && (bytes == 0 || first_seal) ? qp_page_file_new_id() : 0;
     }
     return rc;
 }
@@ -461,15 +463,16 @@ static int page_vfs_replace_first(page_file *self, const uint8_t *page, bool *re
     qp_page_verdict first = QP_PAGE_WRONG;
     uint64_t in_file = 0;
     int rc = qp_page_file_judge_first(self, &first);
+    const bool first_seal = self->reseals && !self->state.sealed;
 
     assert(state.sealed && ret_stale != NULL);
     *ret_stale = self->state.sealed && !self->reseals &&
                  (first == QP_PAGE_STALE || first == QP_PAGE_FOREIGN);
-    if (rc == SQLITE_OK && (first == QP_PAGE_FITS || first == QP_PAGE_STALE)) {
+    if (rc == SQLITE_OK && first != QP_PAGE_WRONG) { /* other programs keep it */
         in_file = qp_page_file_id(self->page, self->state.page_size);
     }
     self->state = state; /* judging looked at the old page */
-    return rc == SQLITE_OK ? page_vfs_choose_id(self, page, state.page_size, in_file) : rc;
+    return rc == SQLITE_OK ? page_vfs_choose_id(self, page, in_file, first_seal) : rc;
 }
 
 /* SQLite writes whole pages. The page is completed in a copy: the caller's bytes are its cache. */

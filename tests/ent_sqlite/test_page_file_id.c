@@ -191,13 +191,16 @@ static void a_backup_is_a_file_of_its_own(void **state)
     assert_true(fi_id(copy) == id);
 }
 
-/* Only sealing all pages again gives such a file an id. */
-static void a_file_of_an_earlier_version_has_no_id_until_it_is_sealed_again(void **state)
+/* Its pages and its log may have one that page 1 does not state any more: only a new file gets an
+ * id, and one that had no checksums. */
+static void a_file_of_an_earlier_version_has_no_id_and_its_backup_has_one(void **state)
 {
     char path[T_PATH_MAX];
+    char copy[T_PATH_MAX];
 
     (void)state;
     fi_path("store.db", path);
+    fi_path("backup.db", copy);
     fi_make(path, "row ");
     fi_write_id(path, 1, SIZE_MAX, 0);
     assert_true(fi_id(path) == 0);
@@ -205,9 +208,10 @@ static void a_file_of_an_earlier_version_has_no_id_until_it_is_sealed_again(void
     assert_true(fi_id(path) == 0);
     ent_db *db = fi_open(path);
     T_OK(qp_maintenance_seal(db, NULL));
+    T_OK(qp_maintenance_copy(db, copy, NULL));
     ent_close(db);
-    const uint64_t id = fi_id(path);
-    assert_true(id != 0 && id != MIXED);
+    assert_true(fi_id(path) == 0);
+    assert_true(fi_id(copy) != 0 && fi_id(copy) != MIXED);
 }
 
 /* It writes pages without an id, page 1 in the end: nothing is compared any more. */
@@ -266,17 +270,20 @@ static void a_crash_that_tears_page_1_keeps_the_id(void **state)
     assert_true(fi_id(crashed) == id);
 }
 
-/* A process that had the file open when another one made it anew takes the new id. */
+/* A process that had the file open when another one sealed it takes the id that it got. */
 static void a_connection_from_before_writes_with_the_id_that_the_file_has_now(void **state)
 {
+    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
     char path[T_PATH_MAX];
+    ent_db *old = NULL;
 
     (void)state;
     fi_path("store.db", path);
-    fi_make(path, "row ");
-    fi_write_id(path, 1, SIZE_MAX, 0);
-    ent_db *old = fi_open(path);
-    fi_run(old, "UPDATE t SET a = a || 'z' WHERE id < 10");
+    options.flags = ENT_SQLITE_NO_CHECKSUMS;
+    T_OK(ent_sqlite_open(path, &options, &old, NULL));
+    fi_run(old, "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT);"
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+                "INSERT INTO t SELECT i, 'row ' || hex(i * 7919) FROM n");
     ent_db *db = fi_open(path);
     T_OK(qp_maintenance_seal(db, NULL));
     ent_close(db);
@@ -287,16 +294,114 @@ static void a_connection_from_before_writes_with_the_id_that_the_file_has_now(vo
     assert_true(id != 0 && id != MIXED);
 }
 
+/* ---- logs ------------------------------------------------------------------------------------ */
+
+/* Leaves what a crash leaves: the file and its log, with a change of every row in the log. */
+static void fi_crash(const char *path, const char *to)
+{
+    char log[T_PATH_MAX + 8];
+    char to_log[T_PATH_MAX + 8];
+    ent_db *db = fi_open(path);
+
+    (void)snprintf(log, sizeof(log), "%s-wal", path);
+    (void)snprintf(to_log, sizeof(to_log), "%s-wal", to);
+    fi_run(db, "UPDATE t SET a = a || 'crash' WHERE id < 100");
+    t_file_copy(path, to);
+    t_file_copy(log, to_log);
+    ent_close(db);
+}
+
+/* A restore that forgets the log: neither file is changed, and moving the log away helps. */
+static void a_log_of_another_file_is_refused_and_changes_nothing(void **state)
+{
+    char path[T_PATH_MAX];
+    char crashed[T_PATH_MAX];
+    char backup[T_PATH_MAX];
+    char log[T_PATH_MAX + 8];
+    char texts[1024];
+    quipu_error error = {0};
+    ent_db *db = NULL;
+
+    (void)state;
+    fi_path("store.db", path);
+    fi_path("crashed.db", crashed);
+    fi_path("backup.db", backup);
+    (void)snprintf(log, sizeof(log), "%s-wal", crashed);
+    fi_make(path, "row ");
+    db = fi_open(path);
+    T_OK(qp_maintenance_copy(db, backup, NULL));
+    ent_close(db);
+    fi_crash(path, crashed);
+    t_file_copy(backup, crashed);
+    T_STATUS(ent_sqlite_open(crashed, NULL, &db, &error), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "was written for another file"));
+    assert_true(t_file_equal(backup, crashed));
+    assert_int_equal(remove(log), 0);
+    db = fi_open(crashed);
+    fi_check(db, texts);
+    assert_string_equal(texts, "");
+    ent_close(db);
+}
+
+/* Its own log, of a process that read the file and of the one that made it. */
+static void a_log_of_the_file_itself_is_recovered(void **state)
+{
+    char path[T_PATH_MAX];
+    char crashed[T_PATH_MAX];
+    char log[T_PATH_MAX + 8];
+    char crashed_log[T_PATH_MAX + 8];
+
+    (void)state;
+    fi_path("store.db", path);
+    fi_path("crashed.db", crashed);
+    fi_make(path, "row ");
+    fi_crash(path, crashed);
+    fi_change(crashed, "one");
+    fi_path("new.db", path);
+    fi_path("crashed-new.db", crashed);
+    (void)snprintf(log, sizeof(log), "%s-wal", path);
+    (void)snprintf(crashed_log, sizeof(crashed_log), "%s-wal", crashed);
+    ent_db *db = fi_open(path);
+    fi_run(db, "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1, 'x')");
+    t_file_copy(path, crashed);
+    t_file_copy(log, crashed_log);
+    ent_close(db);
+    fi_change(crashed, "one");
+}
+
+/* Sealing is a VACUUM into the log: a crash behind it finds that log beside the file. */
+static void a_log_that_seals_a_file_is_recovered(void **state)
+{
+    char path[T_PATH_MAX];
+    char crashed[T_PATH_MAX];
+
+    (void)state;
+    fi_path("store.db", path);
+    fi_path("crashed.db", crashed);
+    fi_make(path, "row ");
+    fi_write_id(path, 1, 2, 0); /* an earlier version wrote page 1, the others have the id */
+    ent_db *db = fi_open(path);
+    fi_run(db, "UPDATE t SET a = a || 'z' WHERE id < 100; PRAGMA wal_autocheckpoint = 0");
+    T_OK(qp_maintenance_seal(db, NULL));
+    ent_close(db);
+    fi_crash(path, crashed);
+    fi_change(crashed, "one");
+    fi_change(path, "one");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_of_another_file_in_the_same_place_is_found),
         cmocka_unit_test(a_file_keeps_its_id_through_every_rewrite),
         cmocka_unit_test(a_backup_is_a_file_of_its_own),
-        cmocka_unit_test(a_file_of_an_earlier_version_has_no_id_until_it_is_sealed_again),
+        cmocka_unit_test(a_file_of_an_earlier_version_has_no_id_and_its_backup_has_one),
         cmocka_unit_test(an_earlier_version_may_write_to_the_file),
         cmocka_unit_test(a_crash_that_tears_page_1_keeps_the_id),
         cmocka_unit_test(a_connection_from_before_writes_with_the_id_that_the_file_has_now),
+        cmocka_unit_test(a_log_of_another_file_is_refused_and_changes_nothing),
+        cmocka_unit_test(a_log_of_the_file_itself_is_recovered),
+        cmocka_unit_test(a_log_that_seals_a_file_is_recovered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
