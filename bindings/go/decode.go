@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -419,6 +420,32 @@ func (s *scan) restOf(text string, into any) {
 	}
 }
 
+// namesOf is what encoding/json decodes into a struct, by any spelling of their letters.
+func namesOf(of reflect.Type) (names []string) {
+	for _, field := range reflect.VisibleFields(of) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names = append(names, name, field.Name)
+	}
+	return names
+}
+
+var (
+	eventNames  = namesOf(reflect.TypeFor[session.Event]())
+	actionNames = namesOf(reflect.TypeFor[session.EventActions]())
+)
+
+// other passes a member that encoding/json ignores, such as those that only ADK for Python has. One
+// whose name is a known one's in other letters, or one of a newer ADK's, is encoding/json's.
+func (s *scan) other(name string, known []string) {
+	for _, one := range known {
+		if strings.EqualFold(one, name) {
+			s.give()
+			return
+		}
+	}
+	s.value()
+}
+
 // once gives up on a member that is there already: encoding/json would decode into what it has.
 func (s *scan) once(empty bool) bool {
 	if !empty {
@@ -506,7 +533,7 @@ func (s *scan) eventMember(name string, e *session.Event) {
 			e.NodeInfo = nil
 		}
 	default:
-		s.give()
+		s.other(name, eventNames)
 	}
 }
 
@@ -578,7 +605,7 @@ func (s *scan) action(name string, a *session.EventActions) {
 	case "escalate":
 		a.Escalate = s.truth()
 	default:
-		s.give()
+		s.other(name, actionNames)
 	}
 }
 
