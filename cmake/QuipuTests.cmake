@@ -512,6 +512,7 @@ set(quipu_tests_that_take_long
     contract.store_verify_nomem contract.store_corruption_long contract.store_copy_thread
     contract.store_copy_thread.pg contract.store_export contract.store_export.pg
     contract.store_verify contract.store_older contract.store_older.pg contract.store_message
+    contract.store_memory_limits
     contract.store_lango contract.rule.pg crash.store_faults_maintain postgres.batch_thread
     postgres.unresponsive go.go)
 

@@ -75,9 +75,82 @@ static void prompts_with_odd_memories_are_built_again_byte_for_byte(void **state
     quipu_free(context);
 }
 
+/* ---- after a correction ------------------------------------------------------------------------
+ */
+
+/* The past prompt of message `at`: whether it is the noted one, and what it must not have. */
+static void hostile_past(context_world *world, int64_t at, const char *sent, bool exact,
+                         const char *gone)
+{
+    quipu_context *past = context_get(world->store, at, QUIPU_OK);
+    char *noted = context_noted(past);
+
+    assert_int_equal(past->exact, exact);
+    assert_int_equal(strcmp(noted, sent) == 0, exact);
+    if (gone != NULL) {
+        assert_null(strstr(noted, gone));
+    }
+    free(noted);
+    quipu_free(past);
+}
+
+/* Retired lines stay in the history, and so in the prompts that had them. What was edited or
+ * forgotten is nowhere, and the prompts say that they are others; what was erased has none. */
+static void a_past_prompt_says_what_became_of_its_memories(void **state)
+{
+    context_world *world = *state;
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+    quipu_memory line = {.kind = QUIPU_OBSERVATION,
+                         .session_key = QUIPU_STR("s"),
+                         .content = QUIPU_STR("Never mention whisky."),
+                         .priority = QUIPU_PRIORITY_STANDING,
+                         .source_start = 1,
+                         .source_end = 1};
+    quipu_erasure *erasure = NULL;
+    quipu_error err = {0};
+    quipu_uuid tea = context_stands(world, "s", "Always mention tea.");
+    quipu_uuid trains = context_stands(world, "s", "Always mention trains.");
+    char *first;
+    char *second;
+
+    T_OK(t_memory_save(world->store, &line, NULL, NULL, &err));
+    (void)context_says(world, "one", 0);
+    first = strdup(context_prompt(world));
+    assert_non_null(strstr(first, "whisky"));
+    hostile_past(world, 1, first, true, NULL);
+    context_retire(world, tea);
+    (void)context_says(world, "two", 0);
+    second = strdup(context_prompt(world));
+    hostile_past(world, 1, first, true, NULL);
+    hostile_past(world, 3, second, true, "tea");
+    patch.kind = QUIPU_OBSERVATION;
+    patch.id = trains;
+    patch.set = QUIPU_MEMORY_SET_CONTENT;
+    patch.content = QUIPU_STR("Always mention boats.");
+    T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, &err));
+    hostile_past(world, 1, first, false, "trains");
+    hostile_past(world, 3, second, false, "trains");
+    query.kind = QUIPU_OBSERVATION;
+    query.session_key = QUIPU_STR("s");
+    query.from_seq = query.to_seq = 1;
+    T_OK(quipu_memory_delete(world->store, &query, NULL, NULL, &err));
+    hostile_past(world, 1, first, false, "whisky");
+    hostile_past(world, 3, second, false, "whisky");
+    /* A prompt that is made anew is exact again. */
+    (void)context_says(world, "three", 0);
+    hostile_past(world, 5, context_prompt(world), true, "whisky");
+    T_OK(t_session_erase(world->beside, QUIPU_STR("s"), 0, NULL, &erasure, &err));
+    quipu_free(erasure);
+    (void)context_get(world->store, 5, QUIPU_NOT_FOUND);
+    free(first);
+    free(second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CONTEXT_TEST(a_past_prompt_says_what_became_of_its_memories),
         CONTEXT_TEST(a_memory_forges_no_section_of_the_block),
         CONTEXT_TEST(a_memory_does_not_end_the_tail_early),
         CONTEXT_TEST(prompts_with_odd_memories_are_built_again_byte_for_byte),

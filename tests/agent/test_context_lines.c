@@ -119,7 +119,7 @@ static void lines_other_instruction(context_world *world)
     options.token_budget = 100000;
     world->script->steps[world->script->at].texts[0] = "Fine.";
     assert_int_equal(
-        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).reason,
+        script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK).reason,
         QUIPU_CONTEXT_INSTRUCTIONS);
 }
 
