@@ -116,7 +116,8 @@ function messageOf(where, message) {
     }
     if (!OWN.has(name)) {
       if (!used.has(name)) {
-        extra[name] = value;
+        // Not an assignment, which would take the name "__proto__" for something else.
+        Object.defineProperty(extra, name, { value, enumerable: true, configurable: true, writable: true });
       }
     } else if (name === 'timestamp') {
       made.timestamp = timeText(where, value);

@@ -117,6 +117,16 @@ test('wrong types name the parameter and what is accepted', async (t) => {
   assert.throws(() => new quipu.Store(), /use Store.open/);
 });
 
+test('a member of any name is kept', async (t) => {
+  const store = await opened(t);
+  const odd = '{"role":"user","content":"x","__proto__":{"a":1},"constructor":2,"toString":"b"}';
+  await store.append('talk', JSON.parse(odd), { create: true });
+  const { extra } = (await store.get('talk')).messages[0];
+  assert.deepEqual(Object.entries(extra), [['__proto__', { a: 1 }], ['constructor', 2], ['toString', 'b']]);
+  await store.setState('talk', '__proto__', { a: 1 });
+  assert.deepEqual(Object.entries(await store.state('talk')), [['__proto__', { a: 1 }]]);
+});
+
 test('errors of the library are classes with a code', async (t) => {
   const store = await opened(t);
   await assert.rejects(store.get('none'), (error) => {
