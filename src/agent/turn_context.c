@@ -865,6 +865,10 @@ quipu_status qp_turn_log(qp_turn *turn, quipu_error *reterr)
         return status;
     }
     turn_context_place(turn); /* a new session begins with the input */
+    /* A summary alone: no message of it could be read again. */
+    if (context->first_seq == 0) {
+        return QUIPU_OK;
+    }
     row.from_seq = context->first_seq;
     row.from_tokens = context->first_tokens;
     if (context->same_block) {

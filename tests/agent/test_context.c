@@ -445,6 +445,7 @@ static void capped_messages_are_named_where_a_prompt_needs_them(void **state)
     capped.cap_messages = 4;
     quipu_close(world->store);
     T_OK(quipu_open(world->path, &capped, &world->store, &err));
+    world->beside = world->store;
     context_stands(world, "s", "I prefer trains.");
     (void)context_says(world, "one", 0);
     (void)context_says(world, "two", 0);
@@ -650,6 +651,32 @@ static void context_of_a_programs_own_loop_is_logged_on_request(void **state)
     quipu_free(second);
 }
 
+/* Nothing of it could be built again, and verify would report the row as damage. */
+static void prompt_of_a_summary_alone_is_not_logged(void **state)
+{
+    context_world *world = *state;
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_error err = {0};
+
+    context_append(world->store, QUIPU_ROLE_USER, "hello");
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 1, QUIPU_STR("They met."), NULL, NULL,
+                               &err));
+    options.key = QUIPU_STR("s");
+    options.flags = QUIPU_CONTEXT_LOG;
+    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    quipu_free(context);
+    assert_null(context_get(world->store, 2, QUIPU_NOT_FOUND));
+    mt_clean(world->beside);
+    context_append(world->store, QUIPU_ROLE_USER, "and again");
+    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    quipu_free(context);
+    context = context_get(world->store, 3, QUIPU_OK);
+    assert_true(context->exact);
+    quipu_free(context);
+    mt_clean(world->beside);
+}
+
 static void wrong_calls_are_refused(void **state)
 {
     context_world *world = *state;
@@ -703,6 +730,7 @@ int main(void)
         CONTEXT_TEST(turn_that_failed_is_repeated_with_the_same_prompt),
         CONTEXT_TEST(reported_tokens_stand_beside_the_expected_ones),
         CONTEXT_TEST(context_of_a_programs_own_loop_is_logged_on_request),
+        CONTEXT_TEST(prompt_of_a_summary_alone_is_not_logged),
         CONTEXT_TEST(wrong_calls_are_refused),
     };
 
