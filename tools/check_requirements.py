@@ -2,8 +2,8 @@
 """The tables of docs/traceability name tests that exist, or say "open". requirements.md has the 48
 scenarios that the project was asked for, 27 rows of Lango's tests and 21 of its faults;
 lango-tests.md covers Lango's model adapter, adk-rules.md the session service, integrity.md what
-verify promises, recall.md search, python.md the Python package, memory.md workers and prompts. Rows
-are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are
+verify promises, recall.md search, python.md the Python package, memory.md workers and prompts,
+server.md rights, attacks and limits. Rows are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are
 named with their folders, figures as bench/bars.txt:name."""
 
 import re
@@ -15,7 +15,7 @@ PAGE = "docs/traceability/requirements.md"
 MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
         "docs/traceability/integrity.md", "docs/traceability/recall.md",
         "docs/traceability/python.md", "docs/traceability/memory.md",
-        "docs/traceability/go-node.md")
+        "docs/traceability/go-node.md", "docs/traceability/server.md")
 WHERE = "tests|bindings/python/tests|bindings/go|bindings/node|bench"
 TEST = re.compile(rf"^`?((?:{WHERE})/[\w./-]+):([\w.]+)`?$")
 

@@ -155,9 +155,11 @@ static size_t prompt_take_name(qp_json_node object, const char *name, const char
     return 0;
 }
 
-/* Room for the rows of an array, zeroed; NULL: it is no array, or memory is used up. */
+/* Room for the rows of an array, zeroed; NULL: it is no array, or memory is used up. Every row is an
+ * object: of another value no member would be found, and it would count as an empty row. */
 static void *prompt_rows(qp_json_node array, size_t size, quipu_arena *arena, bool *good)
 {
+    qp_json_iter each = qp_json_each(array);
     const size_t count = qp_json_count(array);
     char *rows = NULL;
 
@@ -166,6 +168,9 @@ static void *prompt_rows(qp_json_node array, size_t size, quipu_arena *arena, bo
     }
     if (rows != NULL) {
         memset(rows, 0, count * size);
+    }
+    while (qp_json_next(&each)) {
+        *good = *good && qp_json_kind_of(each.value) == QP_JSON_OBJECT;
     }
     *good = *good && rows != NULL;
     return rows;
@@ -467,6 +472,7 @@ quipu_status qp_prompt_ask_take(qp_json_node object, quipu_arena *arena, qp_prom
     while (qp_json_next(&each)) {
         quipu_str name = QP_STR_ABSENT;
 
+        good = qp_json_kind_of(each.value) != QP_JSON_NULL;
         prompt_take_member(object, each.key, each.value, arena, ret_ask, &is_known, &good);
         if (!is_known) {
             return qp_error_set(reterr, QUIPU_INVALID, "the body has a member that is unknown");

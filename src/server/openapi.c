@@ -339,10 +339,10 @@ static void openapi_memory(qp_jsonw *writer)
     "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"kind\"],"                 \
     "\"properties\":{" OPENAPI_MEMORY_KIND ",\"content\":{\"type\":\"string\"}"                    \
     "," OPENAPI_MEMORY_PRIORITY ",\"subject\":{\"type\":[\"string\",\"null\"]},"                   \
-    "\"why\":{\"type\":\"string\"},\"retire\":{\"const\":true}"
+    "\"why\":{\"type\":[\"string\",\"null\"]},\"retire\":{\"const\":true}"
     static const char *const schemas[][2] = {
         {"MemoryPatch", OPENAPI_MEMORY_PATCH "}}"},
-        {"OwnedMemoryPatch", OPENAPI_MEMORY_PATCH ",\"who\":{\"type\":\"string\"}}}"},
+        {"OwnedMemoryPatch", OPENAPI_MEMORY_PATCH ",\"who\":{\"type\":[\"string\",\"null\"]}}}"},
         {"Memory",
          "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"kind\","
          "\"sessionKey\",\"content\"],\"properties\":{" OPENAPI_MEMORY_KIND

@@ -1046,7 +1046,8 @@ class Insight(server.Case):
         self.assertTrue(again["exact"])
         for wrong in ({"log": 1}, {"nothing": 1}, {"request": []}, {"models": {}}, {"budget": "x"},
                       {"request": {"system": [{"kind": "?"}]}}, {"at": -1}, {"usage": 5},
-                      {"models": [{"prefix": "x", "cache": 9}]},
+                      {"models": [{"prefix": "x", "cache": 9}]}, {"models": [[None]]},
+                      {"budget": None}, {"request": {"system": ["x"]}},
                       {"models": [{"prefix": "x", "asOf": 2**31}]}):
             answer = self.ask("POST", target, wrong)
             self.assertEqual(answer.status, 400, (wrong, answer.body))
