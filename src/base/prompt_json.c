@@ -155,8 +155,8 @@ static size_t prompt_take_name(qp_json_node object, const char *name, const char
     return 0;
 }
 
-/* Room for the rows of an array, zeroed; NULL: it is no array, or memory is used up. Every row is an
- * object: of another value no member would be found, and it would count as an empty row. */
+/* Room for the rows of an array, zeroed; NULL: it is no array, or memory is used up. Every row is
+ * an object: of another value no member would be found, and it would count as an empty row. */
 static void *prompt_rows(qp_json_node array, size_t size, quipu_arena *arena, bool *good)
 {
     qp_json_iter each = qp_json_each(array);

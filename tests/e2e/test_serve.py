@@ -274,7 +274,7 @@ class Routes(server.Case):
         self.assertEqual(self.ask("GET", "/v1/feed?after=x").status, 400)
         self.assertEqual(self.ask("GET", "/v1/feed?limit=10001").status, 400)
 
-    def test_a_server_records_a_feed_when_it_is_told_to(self):
+    def test_a_server_records_a_feed_with_its_option(self):
         self.serve()
         self.append("unseen", message("e"))
         self.assertEqual(self.good("GET", "/v1/feed")["changes"], [])
