@@ -104,10 +104,28 @@ def source_distribution(python):
     code = f"import backend; print(backend.build_sdist({str(out)!r}))"
     must([python, "-c", code], cwd=PACKAGE)
     (archive,) = out.glob("*.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(out, filter="data")
+    source = HOME / "source"
+    unpack(archive, source)
     print(f"[       OK ] {archive.name}", flush=True)
-    return out / archive.name.removesuffix(".tar.gz")
+    return source
+
+
+def unpack(archive, folder):
+    """Make a folder what an archive holds. All files of the archive have one time, so that a build
+    would not notice what changed: only files with other bytes are written."""
+    kept = set()
+    with tarfile.open(archive) as opened:
+        for member in opened.getmembers():
+            path = folder / member.name.partition("/")[2]
+            if member.isfile():
+                kept.add(path)
+                text = opened.extractfile(member).read()
+                if not path.exists() or path.read_bytes() != text:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(text)
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in kept:
+            path.unlink()
 
 
 def script(path, text):
