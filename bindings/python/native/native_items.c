@@ -1,15 +1,19 @@
 /* Items of the OpenAI Agents SDK, each stored as a message. An item with only a role and a text is
  * the message itself; any other is in `extra` as {"item":...}, unchanged, with its text as the
  * content for readers and search. {"pop":true} removes the newest item before it. Items are added as
- * rows (native_rows.c) and read here, on the thread of a job, without the GIL and without a lock. */
+ * rows (native_rows.c) and read here, on the thread of a job, without the GIL and without a lock; the
+ * newer half of a long history on a thread of its own, which is joined before the job ends. */
+#include <assert.h>
+#include <signal.h>
 #include <string.h>
 
 #include "native_job.h"
 
 #define ITEMS_BEFORE "{\"item\":"
 #define ITEMS_POP "{\"pop\":true}"
-#define ITEMS_AROUND 40 /* bytes around the text of an item: names, quotes, a comma */
-#define ITEMS_PAGE 256  /* items read at a time: larger allocations are slower */
+#define ITEMS_AROUND 40      /* bytes around the text of an item: names, quotes, a comma */
+#define ITEMS_PAGE 256       /* items read at a time: larger allocations are slower */
+#define ITEMS_SPLIT_MIN 2048 /* items that two threads read faster than one */
 #define ITEMS_RESERVE_MAX ((size_t)16 << 20) /* bytes reserved before the items arrive */
 #define ITEMS_ONES 0x0101010101010101u
 
@@ -141,9 +145,10 @@ static void items_put_page(items_read *read, const quipu_history *history, size_
     }
 }
 
-static quipu_status items_page(qpy_task *task, const quipu_range *range, quipu_history **ret)
+static quipu_status items_page(const qpy_task *task, const quipu_range *range, quipu_history **ret,
+                               quipu_error *reterr)
 {
-    return quipu_session_get(task->on->store, task->in[0], range, task->call, ret, &task->error);
+    return quipu_session_get(task->on->store, task->in[0], range, task->call, ret, reterr);
 }
 
 /* Reads a range, with `by_pages` only its first page. */
@@ -157,7 +162,7 @@ static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_
     if (by_pages) {
         range.limit = ITEMS_PAGE;
     }
-    status = items_page(task, &range, &history);
+    status = items_page(task, &range, &history, &task->error);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -176,30 +181,112 @@ static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_
     return QUIPU_OK;
 }
 
-/* Reads the rest after the first page; `ret_same`: the session did not change meanwhile. */
-static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_same)
+/* A part of a session that one thread reads: the messages behind `after` up to `read->next`. */
+typedef struct items_part {
+    const qpy_task *task;
+    items_read *read;
+    int64_t after;
+    quipu_status status;
+    quipu_error error;
+    bool same; /* the session is the one of the first page, and did not change */
+} items_part;
+
+/* Reads a part page by page into its buffer. */
+static void items_read_part(items_part *part)
 {
+    items_read *read = part->read;
     quipu_range range = QUIPU_RANGE_INIT;
-    quipu_status status = QUIPU_OK;
-    bool same = true;
 
     range.limit = ITEMS_PAGE;
     range.before_seq = read->next;
-    range.after_seq = read->first + ITEMS_PAGE - 1;
-    while (status == QUIPU_OK && same && range.after_seq + 1 < read->next) {
+    range.after_seq = part->after;
+    while (part->status == QUIPU_OK && part->same && range.after_seq + 1 < read->next) {
         quipu_history *history = NULL;
 
-        status = items_page(task, &range, &history);
-        if (status == QUIPU_OK) {
-            same = history->messages.count > 0 && history->session->revision == read->revision &&
-                   memcmp(&history->session->uid, &read->uid, sizeof(read->uid)) == 0;
+        part->status = items_page(part->task, &range, &history, &part->error);
+        if (part->status == QUIPU_OK) {
+            part->same = history->messages.count > 0 &&
+                         history->session->revision == read->revision &&
+                         memcmp(&history->session->uid, &read->uid, sizeof(read->uid)) == 0;
             items_put_page(read, history, 1);
             range.after_seq += (int64_t)history->messages.count;
         }
         quipu_free(history);
     }
-    *ret_same = same;
-    return status;
+}
+
+static void *items_main(void *part)
+{
+    items_read_part(part);
+    return NULL;
+}
+
+/* Starts a thread for a part. Signals are blocked: the interpreter handles them. */
+static bool items_start(items_part *part, pthread_t *ret_thread)
+{
+    sigset_t all;
+    sigset_t before;
+    bool started;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    started = pthread_create(ret_thread, NULL, items_main, part) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* Adds the items of the newer half behind those of the older one; both have at least one. */
+static void items_join(items_read *read, const items_read *newer)
+{
+    if (newer->buf.failed) {
+        read->buf.failed = true; /* which fails the job */
+    } else {
+        assert(newer->buf.n > 1);
+        qpy_buf_add(&read->buf, ",", 1);
+        qpy_buf_add(&read->buf, newer->buf.p + 1, newer->buf.n - 1); /* without its bracket */
+    }
+    read->marks = read->marks || newer->marks;
+}
+
+/* Reads the rest after the first page; `ret_same`: the session did not change meanwhile. A long rest
+ * is read by two threads, each on a connection of its own: most of the time goes to SQLite, and the
+ * revision says whether both saw the same session. Without a thread this one reads both halves. */
+static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_same)
+{
+    const int64_t after = read->first + ITEMS_PAGE - 1;
+    const int64_t end = read->next;
+    const bool split = end - after > ITEMS_SPLIT_MIN;
+    const int64_t middle = split ? after + (end - after) / 2 : end;
+    items_read newer = *read;
+    items_part parts[2] = {{.task = task, .read = read, .after = after, .same = true},
+                           {.task = task, .read = &newer, .after = middle - 1, .same = true}};
+    pthread_t thread;
+    bool started = false;
+
+    newer.buf = (qpy_buf){NULL, 0, 0, false};
+    read->next = middle;
+    if (split) {
+        started = items_start(&parts[1], &thread);
+    }
+    items_read_part(&parts[0]);
+    if (started) {
+        (void)pthread_join(thread, NULL);
+    } else if (split) {
+        items_read_part(&parts[1]);
+    }
+    read->next = end;
+    *ret_same = parts[0].same && parts[1].same;
+    if (parts[0].status == QUIPU_OK && parts[1].status == QUIPU_OK && *ret_same && split) {
+        items_join(read, &newer);
+    }
+    qpy_buf_free(&newer.buf);
+    if (parts[0].status != QUIPU_OK || parts[1].status != QUIPU_OK) {
+        const items_part *failed = &parts[parts[0].status == QUIPU_OK];
+
+        task->error = failed->error;
+        return failed->status;
+    }
+    return QUIPU_OK;
 }
 
 /* The text is the key; numbers: how many of the newest (0: all), before which number (0: the end).

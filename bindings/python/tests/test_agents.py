@@ -22,6 +22,8 @@ from quipu.agents import QuipuSession
 
 Item = dict[str, Any]
 PAGE = 256  # as many as native_items.c reads at once
+MANY = 12 * PAGE
+SPLIT = 2048  # more than so many behind the first page are read by two threads
 
 
 @pytest.fixture
@@ -66,7 +68,11 @@ async def test_items_come_back_as_they_were(session: QuipuSession) -> None:
     assert [list(item) for item in await session.get_items()][:2] == [["role", "content"]] * 2
 
 
-@pytest.mark.parametrize("count", [1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE, 2 * PAGE + 1])
+COUNTS = [1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE, 2 * PAGE + 1]
+COUNTS += [PAGE + SPLIT - 1, PAGE + SPLIT, PAGE + SPLIT + 1, 5000]
+
+
+@pytest.mark.parametrize("count", COUNTS)
 async def test_long_sessions_come_back_whole(session: QuipuSession, count: int) -> None:
     await session.add_items([user(str(number)) for number in range(count)])
     assert await session.get_items() == [user(str(number)) for number in range(count)]
@@ -81,7 +87,7 @@ async def test_a_session_that_changes_while_it_is_read_is_read_whole(path: pathl
 
         async def change() -> None:
             for number in range(again):
-                await session.add_items([user(str(number))] * 5 * PAGE)
+                await session.add_items([user(str(number))] * MANY)
                 await session.clear_session()
 
         async def look() -> list[list[Any]]:
@@ -93,8 +99,8 @@ async def test_a_session_that_changes_while_it_is_read_is_read_whole(path: pathl
 
         changing = asyncio.ensure_future(change())
         for found in await asyncio.gather(look(), look()):
-            assert {len(items) for items in found} <= {0, 5 * PAGE}
-            assert all(items.count(items[0]) == 5 * PAGE for items in found if items)
+            assert {len(items) for items in found} <= {0, MANY}
+            assert all(items.count(items[0]) == MANY for items in found if items)
         await changing
 
 

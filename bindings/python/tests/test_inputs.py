@@ -164,6 +164,14 @@ WRONG: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     ("query", lambda s: s.search(None), TypeError, "query must be a str"),
     ("of role", lambda s: s.search("x", role="nobody"), ValueError, "'role' is 'nobody'; give"),
     ("time", lambda s: s.search("x", after="today"), TypeError, "after must be a datetime"),
+    ("settings", lambda s: s.append("talk", "x", settings=5), TypeError, "settings must be a dict"),
+    ("long", lambda s: s.update("talk", ttl=2**70), ValueError, "option 'ttl' is .* at most"),
+    ("ids", lambda s: s.memory_find(ids=5), TypeError, "ids must be a list of ids, not int"),
+    ("by", lambda s: s.usage(by=None), TypeError, "by must be a str or a list of them, not None"),
+    ("by what", lambda s: s.usage(by=["x", 5]), ValueError, "option 'by' has 'x'"),
+    ("tools", lambda s: s.context("talk", tools=5), TypeError, "tools must be a list of dicts"),
+    ("odd path", lambda s: s.backup("\ud800"), ValueError, "path has half of a surrogate pair"),
+    ("odd file", lambda s: s.export_to("\ud800"), ValueError, "to has half of a surrogate pair"),
     ("path", lambda s: s.backup(5), TypeError, "path must be a str or a path, not int"),
 ]
 

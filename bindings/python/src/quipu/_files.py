@@ -26,6 +26,15 @@ def _checked(name: str, file: object, method: str) -> None:
         raise TypeError(f"{name} must be a path or a binary file, not {type(file).__name__}")
 
 
+def _path(name: str, path: Path) -> Path:
+    """A path that a system can have."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} has half of a surrogate pair at {error.start}") from None
+    return path
+
+
 @contextlib.contextmanager
 def target(name: str, to: Path | IO[bytes]) -> Iterator[int]:
     """A descriptor to write to; what was written arrives when nothing failed."""
@@ -36,7 +45,7 @@ def target(name: str, to: Path | IO[bytes]) -> Iterator[int]:
             spool.seek(0)
             shutil.copyfileobj(spool, to)
         return
-    path = os.path.realpath(to)  # a link stays one
+    path = os.path.realpath(_path(name, to))  # a link stays one
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device is never replaced
         with open(path, "wb", buffering=0) as file:
             yield file.fileno()
@@ -59,7 +68,7 @@ def target(name: str, to: Path | IO[bytes]) -> Iterator[int]:
 def source(name: str, given: Path | IO[bytes]) -> Iterator[int]:
     """A descriptor to read from."""
     if isinstance(given, (str, os.PathLike)):
-        with open(given, "rb", buffering=0) as file:
+        with open(_path(name, given), "rb", buffering=0) as file:
             yield file.fileno()
         return
     _checked(name, given, "read")

@@ -39,7 +39,7 @@ from ._results import (
     UsageReport,
     Verified,
 )
-from ._shapes import Given, Reader, bytes_of, json_of, milliseconds_of, uuid_of
+from ._shapes import Given, Reader, bytes_of, json_of, milliseconds_of, several, uuid_of
 from ._types import Appended, History, Hits, Message, Page, Recalled, Role, Window
 
 if TYPE_CHECKING:
@@ -195,6 +195,8 @@ def append(
         create=create,
     )
     given.struct(lib.QPY_SESSION_PATCH_MORE, ttl=ttl)
+    if settings is not None and not isinstance(settings, Mapping):
+        raise TypeError(f"settings must be a dict, not {type(settings).__name__}")
     given.members(lib.QPY_SESSION_PATCH, settings or {})
     return Request(lib.QPY_APPEND, given, _types.appended_of)
 
@@ -484,10 +486,10 @@ def usage(
     """Sum up what the answers of models used: tokens as providers reported them, and money. `by` is
     any of "day", "model" and "session"; an empty one gives one row. Of one session, or of `limit`
     sessions at a time (0: 1000); `after` is the cursor of the report before. Days are UTC."""
-    parts = {by} if isinstance(by, str) else set(by)
-    unknown = parts - {"day", "model", "session"}
-    if unknown:
-        raise ValueError(f"option 'by' has {min(unknown)!r}; give 'day', 'model' or 'session'")
+    parts = [by] if isinstance(by, str) else several("by", by, "a str or a list of them")
+    for part in parts:
+        if part not in ("day", "model", "session"):
+            raise ValueError(f"option 'by' has {part!r}; give 'day', 'model' or 'session'")
     given = Given().struct(
         lib.QPY_USAGE_QUERY,
         session="session" in parts,
@@ -572,9 +574,8 @@ def _query(
     given = Given().struct(lib.QPY_MEMORY_QUERY, kind=kind, key=key, **more)
     if ids is None:
         return given.bytes(None)
-    if isinstance(ids, (str, UUID)):
-        ids = [ids]
-    return given.bytes(b"".join(uuid_of(f"ids[{n}]", one).bytes for n, one in enumerate(ids)))
+    some = [ids] if isinstance(ids, (str, UUID)) else several("ids", ids, "a list of ids")
+    return given.bytes(b"".join(uuid_of(f"ids[{n}]", one).bytes for n, one in enumerate(some)))
 
 
 def memory_find(
@@ -801,7 +802,7 @@ def context(
         as_before=as_before,
     )
     given.bytes(None) if system is None else given.text("system", system)
-    for number, tool in enumerate(tools):
+    for number, tool in enumerate(several("tools", tools, "a list of dicts")):
         _tool(given, f"tools[{number}]", tool)
     given.number("tools", 0).number("usage", usage is not None)
     if usage is not None:
@@ -915,7 +916,10 @@ def path_of(name: str, path: str | os.PathLike[str]) -> bytes:
     """A path or an address; an error names the parameter."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{name} must be a str or a path, not {type(path).__name__}")
-    made = os.fsencode(path)
+    try:
+        made = os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} has half of a surrogate pair at {error.start}") from None
     if b"\0" in made:
         raise ValueError(f"{name} must not contain NUL")
     return made

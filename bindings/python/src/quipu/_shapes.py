@@ -10,7 +10,7 @@ import json
 import math
 import struct
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ._native import ffi, lib
@@ -18,6 +18,7 @@ from ._native import ffi, lib
 _INT, _FLOAT, _BOOL, _TEXT, _BYTES, _TIME, _UUID, _JSON = 1, 2, 3, 4, 5, 6, 7, 9
 _NEVER = -1
 _INT_MAX = 2**63 - 1
+_SECONDS_MAX = 10**12  # more than the years that times have
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -99,7 +100,18 @@ def milliseconds_of(name: str, seconds: object) -> int:
         raise ValueError(
             f"option {name!r} is {seconds}; give seconds above 0, None for the default or math.inf"
         )
-    return _NEVER if math.isinf(seconds) else max(1, round(seconds * 1000))
+    if seconds == math.inf:
+        return _NEVER
+    if seconds > _SECONDS_MAX:
+        raise ValueError(f"option {name!r} is {seconds}; give at most {_SECONDS_MAX} or math.inf")
+    return max(1, round(seconds * 1000))
+
+
+def several(name: str, values: object, accepted: str) -> list[Any]:
+    """The values of an argument that is a list or another iterable."""
+    if not isinstance(values, Iterable) or isinstance(values, type):
+        raise _wrong(name, values, accepted)
+    return list(values)
 
 
 def _choice_of(name: str, value: object, choices: tuple[str, ...]) -> int:
