@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""QuipuSaver against LangGraph's own SqliteSaver, through BaseCheckpointSaver, in one run.
+"""The adapters against their frameworks' own stores, through the frameworks' interfaces, in one
+run: QuipuSaver against LangGraph's SqliteSaver here, the thin ones by histories.py.
 
     make bench-python            or, in the tests' environment: python bench/python/frameworks.py
 
@@ -26,6 +27,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+import histories
 import quipu
 from quipu.langgraph import QuipuSaver
 
@@ -124,6 +126,7 @@ async def measure(folder: pathlib.Path) -> Figures:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix=f"quipu-{uuid.uuid4().hex[:8]}-") as folder:
         figures = asyncio.run(measure(pathlib.Path(folder)))
+        thin = asyncio.run(histories.measure(pathlib.Path(folder)))
     missed = 0
     for what, side, mode, size in figures.keys():
         if side == "quipu":
@@ -135,6 +138,7 @@ def main() -> None:
                 f"{held:7} {ratio:8.2f} (bar {bar})  {what}, {mode}, {size}: quipu"
                 f" {figures.median(ours, 0):.0f} us, SqliteSaver {figures.median(theirs, 0):.0f} us"
             )
+    missed += histories.judge(thin)
     sys.exit(1 if missed else 0)
 
 
