@@ -18,6 +18,7 @@
 #include <quipu/agent.h>
 
 #include "chat_command.h"
+#include "edit.h"
 #include "lines.h"
 #include "memory.h"
 #include "provider.h"
@@ -29,6 +30,8 @@
 #define CHAT_KEY "chat"      /* the default session */
 #define CHAT_OBSERVE_MS 5000 /* the longest that an ending chat observes by rules */
 #define CHAT_MODELS_SHOWN 12 /* models listed when one must be chosen */
+#define CHAT_PASTE_MS 20     /* lines that follow each other so fast were not typed */
+#define CHAT_PROMPT "> "
 
 static const app_option chat_options[] = {
     {.name = "model",
@@ -72,6 +75,8 @@ typedef struct chat_run {
     int64_t budget;
     int64_t timeout_s;
     bool terminal; /* stdin is a terminal */
+    bool edits;    /* its lines are edited by a library */
+    char *pasted;  /* several lines that came at once; or NULL */
     bool shown;    /* stdout is a terminal: output must be made safe */
     bool colours;
     char last; /* the last byte printed of an answer */
@@ -439,6 +444,68 @@ static bool chat_line(chat_run *run, quipu_str *ret_line)
     }
 }
 
+/* The next line of a person, by the library that edits it. */
+static bool chat_edited(chat_run *run, const char *prompt, quipu_str *ret_line)
+{
+    struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                           {.fd = run->wake[0], .events = POLLIN}};
+    app_edit got = APP_EDIT_MORE;
+
+    app_edit_begin(prompt);
+    while (got == APP_EDIT_MORE) {
+        if ((poll(fds, 2, -1) < 0 && errno != EINTR) || fds[1].revents != 0) {
+            break;
+        }
+        if (fds[0].revents != 0) {
+            got = app_edit_read(ret_line);
+        }
+    }
+    app_edit_end();
+    return got == APP_EDIT_GOT;
+}
+
+/* One line, with its prompt. */
+static bool chat_asked(chat_run *run, const char *prompt, quipu_str *ret_line)
+{
+    if (run->edits) {
+        return chat_edited(run, prompt, ret_line);
+    }
+    fputs(prompt, stderr);
+    return chat_line(run, ret_line);
+}
+
+/* What a person says: a line, and those that came at once with it, as a paste does where no library
+ * takes it as one. A command is a line of its own. */
+static bool chat_said(chat_run *run, quipu_str *ret_said)
+{
+    struct pollfd more = {.fd = STDIN_FILENO, .events = POLLIN};
+    quipu_str line;
+    size_t n = 0;
+
+    if (!chat_asked(run, CHAT_PROMPT, &line)) {
+        return false;
+    }
+    *ret_said = line;
+    while (line.n < QUIPU_MESSAGE_BYTES_MAX - n && (line.n == 0 || line.p[0] != '/' || n > 0)) {
+        char *text = realloc(run->pasted, n + line.n + 2);
+
+        if (text == NULL) {
+            return true; /* what came so far */
+        }
+        run->pasted = text;
+        memcpy(text + n, line.p, line.n);
+        n += line.n;
+        text[n] = '\0';
+        *ret_said = (quipu_str){text, n};
+        if ((!app_lines_waiting(&run->lines) && poll(&more, 1, CHAT_PASTE_MS) <= 0) ||
+            !chat_asked(run, "", &line)) {
+            break;
+        }
+        text[n++] = '\n';
+    }
+    return true;
+}
+
 /* Whether a line of a person is to be sent; commands may change the session and the model. */
 static bool chat_command(chat_run *run, quipu_str *line)
 {
@@ -459,12 +526,10 @@ static int chat_lines(chat_run *run)
     int code = APP_OK;
 
     for (;;) {
-        if (run->terminal) {
-            fputs("> ", stderr);
-        }
-        if (!chat_line(run, &line)) {
+        if (!(run->terminal ? chat_said(run, &line) : chat_line(run, &line))) {
             break;
         }
+        app_edit_remember(line);
         if (run->terminal && !chat_command(run, &line)) {
             if (run->state.ended) {
                 return APP_OK;
@@ -514,6 +579,28 @@ static int chat_whole(chat_run *run)
     return code;
 }
 
+/* What was asked in the session before, for the arrow keys. A failure leaves the history empty. */
+static void chat_recall_lines(chat_run *run)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+
+    range.flags = QUIPU_RANGE_LAST;
+    range.limit = 2 * APP_EDIT_HISTORY_MAX; /* every other one is an answer */
+    if (quipu_session_get(run->store, run->key, &range, NULL, &history, &error) != QUIPU_OK) {
+        return;
+    }
+    for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(history->messages, i);
+
+        if (message->role == QUIPU_ROLE_USER) {
+            app_edit_remember(message->content);
+        }
+    }
+    quipu_free(history);
+}
+
 /* --text, lines, or the whole input. */
 static int chat_talk(chat_run *run)
 {
@@ -524,8 +611,13 @@ static int chat_talk(chat_run *run)
         return app_is_blank(text) ? app_usage(run->call, "--text is empty") : chat_turn(run, text);
     }
     app_lines_begin(&run->lines, stdin);
+    run->edits = run->terminal && app_edit_load();
+    if (run->edits) {
+        chat_recall_lines(run);
+    }
     code = run->terminal || app_given(run->call, "lines") ? chat_lines(run) : chat_whole(run);
     app_lines_end(&run->lines);
+    free(run->pasted);
     return code;
 }
 

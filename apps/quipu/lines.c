@@ -23,6 +23,12 @@ void app_lines_end(app_lines *lines)
     *lines = (app_lines){.fd = -1};
 }
 
+bool app_lines_waiting(const app_lines *lines)
+{
+    return lines->n > lines->at &&
+           memchr(lines->buf + lines->at, '\n', lines->n - lines->at) != NULL;
+}
+
 int64_t app_lines_bytes(const app_lines *lines)
 {
     return lines->passed + (int64_t)lines->at;

@@ -29,6 +29,9 @@ void app_lines_begin(app_lines *lines, FILE *file);
 /* The next line without its line end; valid until the next call. */
 app_line app_lines_next(app_lines *lines, bool wait, quipu_str *ret_line);
 
+/* Whether a line lies in the buffer already. */
+bool app_lines_waiting(const app_lines *lines);
+
 /* The bytes of all lines returned so far. */
 int64_t app_lines_bytes(const app_lines *lines);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """quipu chat, in a pipe and in a pseudo-terminal, with the peer of tests/provider as its model."""
 
+import ctypes
 import json
 import pathlib
 import select
@@ -343,6 +344,68 @@ class Chat(harness.Case):
         terminal = self.open_chat("talk")
         self.assertIn("4 messages so far", terminal.text())
         terminal.send("\x03")  # at the prompt it ends the talk
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+
+    def test_a_paste_of_several_lines_is_one_message(self):
+        terminal = self.open_chat("talk")
+        terminal.send("one\ntwo\n\nfour\n")
+        terminal.expect("You said: one")
+        terminal.send("/quit\n")
+        terminal.finish()
+        self.assertEqual([m[1] for m in self.history() if m[0] == "user"], ["one\ntwo\n\nfour"])
+
+    def edited(self, library):
+        """A chat whose lines this library edits; skips where it is not installed."""
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            self.skipTest(f"{library} is not installed")
+        return self.open_chat("talk", env={"LC_ALL": "C.UTF-8", "QUIPU_EDITOR_LIBRARY": library})
+
+    def say(self, terminal, keys, answer):
+        """Type, and wait for the answer and the next prompt: keys before it are the terminal's."""
+        terminal.out = b""
+        terminal.send(keys)
+        terminal.expect(answer)
+        terminal.out = terminal.out[terminal.out.index(answer.encode()):]
+        terminal.expect("out]")
+        terminal.expect("> ")
+
+    def test_a_line_is_edited_and_comes_back_by_its_history(self):
+        for library in ("libreadline.so.8", "libedit.so.2"):
+            with self.subTest(library):
+                terminal = self.edited(library)
+                self.say(terminal, "wrold\x7f\x7f\x7f\x7forld\x01hello \r",  # Backspace, Ctrl-A
+                         "You said: hello world.")
+                self.say(terminal, "\x1b[A\x05 again\r",  # Up, Ctrl-E
+                         "You said: hello world again.")
+                self.say(terminal, "g\xfc\u2603\x7fn\r", "You said: g\xfcn.")
+                terminal.send("\x04")
+                terminal.finish()
+                self.assertEqual(terminal.code, 0)
+                said = [m[1] for m in self.history() if m[0] == "user"]
+                self.assertEqual(said, ["hello world", "hello world again", "g\xfcn"])
+                # The session is the history of the next chat: no file keeps what was said.
+                terminal = self.edited(library)
+                self.say(terminal, "\x1b[A\x1b[A\r", "You said: hello world again.")
+                terminal.send("\x03")  # Ctrl-C at the prompt ends it
+                terminal.finish()
+                self.assertEqual(terminal.code, 0)
+                self.run_quipu("rm", "k", "--yes")
+
+    def test_a_bracketed_paste_is_edited_as_one_line(self):
+        terminal = self.edited("libreadline.so.8")
+        self.say(terminal, "\x1b[200~one\ntwo\x1b[201~!\r", "You said: one")
+        terminal.send("\x04")
+        terminal.finish()
+        self.assertEqual([m[1] for m in self.history() if m[0] == "user"], ["one\ntwo!"])
+
+    def test_lines_are_read_plainly_where_no_library_is(self):
+        terminal = self.open_chat("talk", env={"LC_ALL": "C.UTF-8", "QUIPU_EDITOR_LIBRARY": "none"})
+        terminal.send("plain\n")
+        terminal.expect("You said: plain.")
+        terminal.send("\x04")
         terminal.finish()
         self.assertEqual(terminal.code, 0)
 
