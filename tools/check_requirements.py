@@ -15,7 +15,8 @@ PAGE = "docs/traceability/requirements.md"
 MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
         "docs/traceability/integrity.md", "docs/traceability/recall.md",
         "docs/traceability/python.md", "docs/traceability/memory.md",
-        "docs/traceability/go-node.md", "docs/traceability/server.md")
+        "docs/traceability/go-node.md", "docs/traceability/server.md",
+        "docs/traceability/cli.md")
 WHERE = "tests|bindings/python/tests|bindings/go|bindings/node|bench"
 TEST = re.compile(rf"^`?((?:{WHERE})/[\w./-]+):([\w.]+)`?$")
 

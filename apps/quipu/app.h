@@ -492,7 +492,8 @@ void app_json_int(app_json *json, const char *name, int64_t value);
 void app_json_double(app_json *json, const char *name, double value);
 void app_json_bool(app_json *json, const char *name, bool value);
 void app_json_time(app_json *json, const char *name, quipu_time time); /* RFC 3339 */
-/* A message, as quipu_message_json() writes it; `arena` is scratch memory and is reset. */
+/* A message, as quipu_message_json() writes it, with the names of an export; `arena` is scratch
+ * memory and is reset. */
 quipu_status app_json_message(app_json *json, quipu_messages messages, size_t index,
                               quipu_arena *arena, quipu_error *error);
 /* Text that is JSON already; at depth 0 it becomes one line. */

@@ -383,8 +383,8 @@ static void append_print(const append_run *run)
         app_json_open(&json, NULL, '{');
         app_json_text(&json, "key", run->key);
         app_json_int(&json, "messages", run->stored);
-        app_json_int(&json, "firstSeq", run->first_seq);
-        app_json_int(&json, "lastSeq", run->last_seq);
+        app_json_int(&json, "first_seq", run->first_seq);
+        app_json_int(&json, "last_seq", run->last_seq);
         app_json_int(&json, "revision", run->revision);
         app_json_bool(&json, "created", run->created);
         app_json_bool(&json, "repeated", run->repeated);
@@ -482,6 +482,9 @@ const app_verb app_verb_append = {
     .arguments_min = 1,
     .arguments_max = 2,
     .summary = "append messages: JSON Lines from a file or stdin, or one by --text",
+    .note = "Examples:\n"
+            "  quipu append notes --create --text 'Buy tickets'\n"
+            "  echo '{\"role\":\"user\",\"content\":\"Hello\"}' | quipu append notes -",
     .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = append_options,
     .run = append_verb,

@@ -100,6 +100,9 @@ const app_verb app_verb_backup = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "copy the store to a new file while it is in use, and check the copy",
+    .note = "Examples:\n"
+            "  quipu backup chats-before.db\n"
+            "  quipu backup \"chats-$(date +%F).db\" --json",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_SILENT,
     .run = backup_run,
 };

@@ -388,6 +388,9 @@ const app_verb app_verb_bench = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "measure appends and reads on the disk of the store",
+    .note = "Examples:\n"
+            "  quipu bench --seconds 1\n"
+            "  quipu bench --seconds 1 --json",
     .common = APP_STORE | APP_JSON | APP_QUIET,
     .options = bench_options,
     .run = bench_verb,

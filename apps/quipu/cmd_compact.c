@@ -86,7 +86,7 @@ static void compact_print(const app_call *call, int64_t seq, int64_t through)
         app_json_bool(&json, "undone", undo);
         if (!undo) {
             app_json_int(&json, "seq", seq);
-            app_json_int(&json, "coversTo", through);
+            app_json_int(&json, "covers_to", through);
         }
         app_json_close(&json, '}');
     } else if (undo) {
@@ -139,6 +139,9 @@ const app_verb app_verb_compact = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "replace old messages by a summary, or undo that",
+    .note = "Examples:\n"
+            "  quipu compact trip --through 2 --summary 'She wants to see Cusco.'\n"
+            "  echo 'She left.' | quipu compact trip --through 2 --summary -",
     .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = compact_options,
     .run = compact_run,

@@ -256,6 +256,9 @@ const app_verb app_verb_completion = {
     .arguments_max = 1,
     .words = "bash zsh fish",
     .summary = "write a completion script for a shell",
+    .note = "Examples:\n"
+            "  source <(quipu completion bash)\n"
+            "  quipu completion zsh > _quipu",
     .options = completion_options,
     .run = completion_run,
 };

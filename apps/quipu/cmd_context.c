@@ -73,25 +73,25 @@ static void context_json_facts(app_json *json, const quipu_context *context, boo
     app_json_cstr(json, "reason", context_reason(context));
     app_json_int(json, "from", context->first_seq);
     app_json_int(json, "to", context->last_seq);
-    app_json_bool(json, "moreBefore", context->more_before);
+    app_json_bool(json, "more_before", context->more_before);
     app_json_int(json, "tokens", context->tokens);
-    app_json_int(json, "blockTokens", context->block_tokens);
+    app_json_int(json, "block_tokens", context->block_tokens);
     app_json_int(json, "shared", context->shared);
-    app_json_int(json, "expectedCached", context->expected_cached);
+    app_json_int(json, "expected_cached", context->expected_cached);
     app_json_text(json, "model", context->model);
     app_json_text(json, "provider", context->provider);
     context_hex(context->prefix_hash, hash);
-    app_json_cstr(json, "prefixHash", hash);
+    app_json_cstr(json, "prefix_hash", hash);
     context_hex(context->prompt_hash, hash);
-    app_json_cstr(json, "promptHash", hash);
+    app_json_cstr(json, "prompt_hash", hash);
     if (past) {
         app_json_bool(json, "exact", context->exact);
     }
     if (context->reported_input >= 0) {
-        app_json_int(json, "reportedInput", context->reported_input);
+        app_json_int(json, "reported_input", context->reported_input);
     }
     if (context->reported_cached >= 0) {
-        app_json_int(json, "reportedCached", context->reported_cached);
+        app_json_int(json, "reported_cached", context->reported_cached);
     }
 }
 
@@ -263,6 +263,9 @@ const app_verb app_verb_context = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "show what is sent to the model next, or was sent with a past turn",
+    .note = "Examples:\n"
+            "  quipu context trip\n"
+            "  quipu context trip --json",
     .common = APP_READS,
     .options = context_options,
     .run = context_run,

@@ -150,6 +150,9 @@ const app_verb app_verb_copy = {
     .arguments_min = 2,
     .arguments_max = 2,
     .summary = "copy a store into another one and compare them; continues when run again",
+    .note = "Examples:\n"
+            "  quipu copy chats.db copy.db\n"
+            "  quipu copy --json chats.db other.db",
     .common = APP_STORES | APP_ADDS | APP_JSON | APP_SILENT,
     .run = copy_run,
 };

@@ -493,6 +493,9 @@ const app_verb app_verb_demo = {
     .arguments_min = 0,
     .arguments_max = 1,
     .summary = "store a conversation of several agents and show what was stored",
+    .note = "Examples:\n"
+            "  quipu demo trips\n"
+            "  quipu demo trips && quipu ls --store trips/store.db",
     .common = APP_COLOR,
     .options = demo_options,
     .run = demo_run,

@@ -527,6 +527,9 @@ const app_verb app_verb_doctor = {
     .group = APP_GROUP_BEGIN,
     .arguments = "",
     .summary = "check the environment and the store, and advise what to do",
+    .note = "Examples:\n"
+            "  quipu doctor\n"
+            "  quipu doctor --quick --json",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_COLOR | APP_QUIET,
     .options = doctor_options,
     .run = doctor_run,

@@ -146,6 +146,9 @@ const app_verb app_verb_erase = {
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "delete a session or all of a user's, leaving no byte of the text in the file",
+    .note = "Examples:\n"
+            "  quipu erase notes --yes\n"
+            "  quipu erase --yes --json trip/other > receipt.json",
     .common = APP_STORE | APP_JSON | APP_YES | APP_SILENT,
     .options = erase_options,
     .run = erase_run,

@@ -187,6 +187,9 @@ const app_verb app_verb_export = {
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "write the store, or a session, as JSON Lines",
+    .note = "Examples:\n"
+            "  quipu export trip --format html --output trip.html\n"
+            "  quipu export > chats.jsonl",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_QUIET,
     .options = export_options,
     .run = export_verb,

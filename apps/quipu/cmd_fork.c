@@ -48,6 +48,9 @@ const app_verb app_verb_fork = {
     .arguments_min = 2,
     .arguments_max = 2,
     .summary = "create a session that shares the history of another one",
+    .note = "Examples:\n"
+            "  quipu fork trip trip/by-bus\n"
+            "  quipu fork trip trip/by-train --at 2",
     .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = fork_options,
     .run = fork_run,

@@ -49,6 +49,9 @@ const app_verb app_verb_head = {
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "print the hash of a session's last message, to keep elsewhere",
+    .note = "Examples:\n"
+            "  quipu head trip >> heads\n"
+            "  quipu head > heads && quipu verify --against heads",
     .common = APP_STORE | APP_READ_ONLY,
     .run = head_run,
 };

@@ -79,6 +79,11 @@ static void import_on_orphan(void *ctx, const quipu_orphan *orphan)
 /* ---- report -----------------------------------------------------------------------------------
  */
 
+static const char *import_s(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* The same report for files of other programs and for exports. */
 static void import_print(const app_call *call, const char *path, const char *kind,
                          const quipu_source_report *report)
@@ -90,7 +95,7 @@ static void import_print(const app_call *call, const char *path, const char *kin
         app_json_open(&json, NULL, '{');
         app_json_cstr(&json, "file", path);
         app_json_cstr(&json, "kind", kind);
-        app_json_bool(&json, "dryRun", dry);
+        app_json_bool(&json, "dry_run", dry);
         app_json_int(&json, "sessions", report->sessions);
         app_json_int(&json, "messages", report->messages);
         app_json_int(&json, "states", report->states);
@@ -100,15 +105,21 @@ static void import_print(const app_call *call, const char *path, const char *kin
         app_json_close(&json, '}');
         return;
     }
-    printf("%s, %s: %" PRId64 " sessions, %" PRId64 " messages, %" PRId64 " keys of state, %" PRId64
-           " memories",
-           kind, dry ? "would import" : "imported", report->sessions, report->messages,
-           report->states, report->memories);
+    printf("%s, %s: %" PRId64 " session%s, %" PRId64 " message%s", kind,
+           dry ? "would import" : "imported", report->sessions, import_s(report->sessions),
+           report->messages, import_s(report->messages));
+    if (report->states > 0) {
+        printf(", %" PRId64 " key%s of state", report->states, import_s(report->states));
+    }
+    if (report->memories > 0) {
+        printf(", %" PRId64 " memor%s", report->memories, report->memories == 1 ? "y" : "ies");
+    }
     if (report->skipped > 0) {
-        printf("; %" PRId64 " sessions were imported before", report->skipped);
+        printf("; %" PRId64 " session%s there before", report->skipped,
+               report->skipped == 1 ? " was" : "s were");
     }
     if (report->orphans > 0) {
-        printf("; %" PRId64 " orphans skipped", report->orphans);
+        printf("; %" PRId64 " orphan%s skipped", report->orphans, import_s(report->orphans));
     }
     printf("\n");
 }

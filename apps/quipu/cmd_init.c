@@ -68,7 +68,12 @@ const app_verb app_verb_init = {
     .arguments = "",
     .summary = "create a store",
     .note = "Durability, indexing and a size cap are not stored: the verbs that add messages\n"
-            "(append, chat, compact, copy, fork, import) take --durability, --index, --max-size.",
+            "(append, chat, compact, copy, fork, import) take --durability, --index, --max-size."
+            "\n"
+            "\n"
+            "Examples:\n"
+            "  quipu init --store chats-new.db\n"
+            "  quipu init --store chats-new.db --json",
     .options = init_options,
     .common = APP_STORE | APP_JSON | APP_SILENT,
     .run = init_run,

@@ -104,31 +104,31 @@ static void ls_json(const quipu_session_info *session)
     app_json_text(&json, "key", session->key);
     app_json_cstr(&json, "uid", uid);
     app_json_text(&json, "title", session->title);
-    app_json_text(&json, "firstWords", session->first_words);
+    app_json_text(&json, "first_words", session->first_words);
     app_json_text(&json, "app", session->app_name);
     app_json_text(&json, "user", session->user_id);
     app_json_text(&json, "session", session->session_id);
     app_json_text(&json, "agent", session->agent_id);
     app_json_text(&json, "model", session->model);
-    app_json_text(&json, "channelType", session->channel_type);
-    app_json_text(&json, "channelId", session->channel_id);
+    app_json_text(&json, "channel_type", session->channel_type);
+    app_json_text(&json, "channel_id", session->channel_id);
     app_json_raw(&json, "metadata", session->metadata.text);
     app_json_int(&json, "messages", session->message_count);
     app_json_int(&json, "tokens", session->token_count);
-    app_json_int(&json, "firstSeq", session->first_seq);
-    app_json_int(&json, "nextSeq", session->next_seq);
+    app_json_int(&json, "first_seq", session->first_seq);
+    app_json_int(&json, "next_seq", session->next_seq);
     app_json_int(&json, "revision", session->revision);
-    app_json_time(&json, "created", session->created_at);
-    app_json_time(&json, "changed", session->updated_at);
+    app_json_time(&json, "created_at", session->created_at);
+    app_json_time(&json, "updated_at", session->updated_at);
     if (session->has_expiry) {
-        app_json_time(&json, "expires", session->expires_at);
+        app_json_time(&json, "expires_at", session->expires_at);
     }
     if (session->compacted_seq > 0) {
-        app_json_int(&json, "compactedSeq", session->compacted_seq);
+        app_json_int(&json, "compacted_seq", session->compacted_seq);
     }
     if (session->is_fork) {
         app_json_text(&json, "parent", session->parent_key);
-        app_json_int(&json, "forkSeq", session->fork_seq);
+        app_json_int(&json, "fork_seq", session->fork_seq);
     }
     app_json_close(&json, '}');
 }
@@ -227,7 +227,13 @@ static int ls_all(const app_call *call, ls_job *job)
     if (!job->json && !job->keys && !job->table.headed) {
         app_report(call, "there are no such sessions");
     }
-    if (job->cursor[0] != '\0') {
+    if (job->cursor[0] != '\0' && app_given(call, "json")) {
+        app_json next = {.out = stdout};
+
+        app_json_open(&next, NULL, '{');
+        app_json_cstr(&next, "next", job->cursor);
+        app_json_close(&next, '}');
+    } else if (job->cursor[0] != '\0') {
         app_report(call, "there are more; continue with --after %s", job->cursor);
     }
     return APP_OK;

@@ -62,7 +62,12 @@ const app_verb app_verb_mcp = {
     .arguments = "",
     .summary = "serve sessions to language models over MCP, on stdin and stdout",
     .note = "A client starts this program and speaks to it: see docs/mcp.md for configurations.\n"
-            "The scope is fixed at the start: no tool reaches a session outside of it.",
+            "The scope is fixed at the start: no tool reaches a session outside of it."
+            "\n"
+            "\n"
+            "Examples:\n"
+            "  claude mcp add memory -- quipu mcp --app travel --user ana\n"
+            "  quipu mcp --session notes --write",
     .common = APP_STORE | APP_READ_ONLY,
     .options = mcp_options,
     .run = mcp_run,

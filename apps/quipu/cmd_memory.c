@@ -8,6 +8,8 @@
 #include "provider.h"
 #include "render.h"
 
+#define MEMORY_LINE_COLUMNS 110 /* what the facts of a memory need in one line */
+
 static const app_option memory_options[] = {
     {.name = "kind",
      .value = "KIND",
@@ -104,16 +106,16 @@ static void memory_json_changes(app_json *json, const quipu_memory *memory)
 
     if (memory->has_condensed_into) {
         quipu_uuid_format(memory->condensed_into, id);
-        app_json_cstr(json, "condensedInto", id);
+        app_json_cstr(json, "condensed_into", id);
     }
     if (memory->has_edited_at) {
-        app_json_time(json, "editedAt", memory->edited_at);
+        app_json_time(json, "edited_at", memory->edited_at);
     }
     if (memory->edited_by.p != NULL) {
-        app_json_text(json, "editedBy", memory->edited_by);
+        app_json_text(json, "edited_by", memory->edited_by);
     }
     if (memory->edited_why.p != NULL) {
-        app_json_text(json, "editedWhy", memory->edited_why);
+        app_json_text(json, "edited_why", memory->edited_why);
     }
 }
 
@@ -135,13 +137,13 @@ static void memory_json_facts(app_json *json, const quipu_memory *memory)
         app_json_text(json, "subject", memory->subject);
     }
     if (memory->has_said_at) {
-        app_json_time(json, "saidAt", memory->said_at);
+        app_json_time(json, "said_at", memory->said_at);
     }
     if (memory->has_about_from) {
-        app_json_time(json, "aboutFrom", memory->about_from);
+        app_json_time(json, "about_from", memory->about_from);
     }
     if (memory->has_about_to) {
-        app_json_time(json, "aboutTo", memory->about_to);
+        app_json_time(json, "about_to", memory->about_to);
     }
     app_json_int(json, "times", memory->times);
     if (memory->has_supersedes) {
@@ -149,10 +151,10 @@ static void memory_json_facts(app_json *json, const quipu_memory *memory)
         app_json_cstr(json, "supersedes", id);
     }
     if (memory->has_retired_at) {
-        app_json_time(json, "retiredAt", memory->retired_at);
+        app_json_time(json, "retired_at", memory->retired_at);
     }
     if (memory->retired_why.p != NULL) {
-        app_json_text(json, "retiredWhy", memory->retired_why);
+        app_json_text(json, "retired_why", memory->retired_why);
     }
     if (memory->origin.p != NULL) {
         app_json_text(json, "origin", memory->origin);
@@ -183,7 +185,7 @@ void memory_json(const quipu_memory *memory)
             app_json_int(&json, "to", memory->source_end);
         }
     }
-    app_json_time(&json, "created", memory->created_at);
+    app_json_time(&json, "created_at", memory->created_at);
     memory_json_facts(&json, memory);
     app_json_close(&json, '}');
 }
@@ -192,6 +194,8 @@ void memory_json(const quipu_memory *memory)
 void memory_print(const app_call *call, const quipu_memory *memory)
 {
     const bool colours = app_colours(call);
+    const bool narrow = app_columns() < MEMORY_LINE_COLUMNS;
+    const char *between = narrow ? "\n    " : "";
     char time[QUIPU_TIME_TEXT_SIZE];
     char id[QUIPU_UUID_TEXT_SIZE];
 
@@ -211,8 +215,8 @@ void memory_print(const app_call *call, const quipu_memory *memory)
     if (memory->times > 1) {
         printf("%" PRId64 " times  ", memory->times);
     }
-    printf("%s%" PRId64 " tokens  %s  %s%s\n", app_style(colours, APP_DIM), memory->token_count,
-           time, id, app_style(colours, APP_PLAIN));
+    printf("%s%s%" PRId64 " tokens  %s%s%s%s\n", between, app_style(colours, APP_DIM),
+           memory->token_count, time, narrow ? between : "  ", id, app_style(colours, APP_PLAIN));
     if (memory->has_retired_at) {
         app_time_text(memory->retired_at, time, sizeof(time));
         printf("    retired %s%s", time, memory->retired_why.n > 0 ? ": " : "");
@@ -539,7 +543,12 @@ const app_verb app_verb_memory = {
             "  rm ID            delete it\n"
             "  source ID        the messages that it was made of\n"
             "  run [KEY]        observe what is due, and make vectors\n"
-            "  status [KEY]     how far sessions are observed",
+            "  status [KEY]     how far sessions are observed"
+            "\n"
+            "\n"
+            "Examples:\n"
+            "  quipu memory add notes 'Ana prefers trains.'\n"
+            "  quipu memory list notes --json",
     .common = APP_READS | APP_YES,
     .options = memory_options,
     .run = memory_run,

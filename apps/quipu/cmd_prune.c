@@ -48,6 +48,9 @@ const app_verb app_verb_prune = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "permanently delete the messages that a compaction covers",
+    .note = "Examples:\n"
+            "  quipu prune trip --yes\n"
+            "  quipu prune --yes --json trip",
     .common = APP_STORE | APP_JSON | APP_YES | APP_SILENT,
     .run = prune_run,
 };

@@ -224,6 +224,9 @@ const app_verb app_verb_recall = {
     .arguments_min = 1,
     .arguments_max = APP_WORDS_MAX,
     .summary = "find the messages that answer a question",
+    .note = "Examples:\n"
+            "  quipu recall --session trip 'When do we leave?'\n"
+            "  quipu recall --everything --json 'train to Cusco'",
     .common = APP_READS,
     .options = recall_options,
     .run = recall_run,

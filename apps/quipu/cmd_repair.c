@@ -43,6 +43,9 @@ const app_verb app_verb_repair = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "repair counts, totals and the search index; reports what stays damaged",
+    .note = "Examples:\n"
+            "  quipu repair\n"
+            "  quipu repair --json",
     .common = APP_STORE | APP_JSON | APP_COLOR | APP_SILENT,
     .options = repair_options,
     .run = repair_run,

@@ -44,6 +44,9 @@ const app_verb app_verb_rewind = {
     .arguments_min = 2,
     .arguments_max = 3,
     .summary = "go back to a message, under a new key; the session itself is unchanged",
+    .note = "Examples:\n"
+            "  quipu rewind trip 2\n"
+            "  quipu rewind trip 2 trip/second-try",
     .common = APP_STORE | APP_JSON | APP_SILENT,
     .run = rewind_run,
 };

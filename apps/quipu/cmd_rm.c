@@ -42,8 +42,8 @@ static int rm_ask(const app_call *call, quipu_store *store, int64_t *ret_message
     }
     *ret_messages = messages;
     return call->argument_count == 1
-               ? app_confirm(call, "delete the session \"%s\" with %" PRId64 " messages%s",
-                             call->arguments[0], messages, forks)
+               ? app_confirm(call, "delete the session \"%s\" with %" PRId64 " message%s%s",
+                             call->arguments[0], messages, messages == 1 ? "" : "s", forks)
                : app_confirm(call, "delete %d sessions with %" PRId64 " messages%s",
                              call->argument_count, messages, forks);
 }
@@ -114,6 +114,9 @@ const app_verb app_verb_rm = {
     .arguments_min = 1,
     .arguments_max = RM_KEYS_MAX,
     .summary = "delete sessions",
+    .note = "Examples:\n"
+            "  quipu rm notes --yes\n"
+            "  quipu rm --yes trip/other",
     .common = APP_STORE | APP_JSON | APP_YES | APP_SILENT,
     .options = rm_options,
     .run = rm_run,

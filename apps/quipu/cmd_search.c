@@ -374,7 +374,12 @@ const app_verb app_verb_search = {
         "Words side by side must all occur; OR asks for one side, NOT leaves messages out. "
         "Filters\n"
         "in the query: author:NAME, role:ROLE, after:TIME, before:TIME. \"quipu recall\" answers\n"
-        "questions.",
+        "questions."
+        "\n"
+        "\n"
+        "Examples:\n"
+        "  quipu search train seats\n"
+        "  quipu search --json --role user 'cusc*'",
     .common = APP_READS | APP_QUIET,
     .options = search_options,
     .run = search_run,

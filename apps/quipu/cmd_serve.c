@@ -277,10 +277,14 @@ const app_verb app_verb_serve = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "serve the store over HTTP, until Ctrl-C or SIGTERM",
-    .note =
-        "Every request needs a token: \"quipu token new\" makes one. A browser shows the store's\n"
-        "page at the address; --open brings a token along. Without --tls-cert and --tls-key the\n"
-        "server listens on this machine only; other machines need them, and --public-url.",
+    .note = "Every request needs a token: \"quipu token new\" makes one. A browser shows the\n"
+            "store's page at the address; --open brings a token along. Without --tls-cert\n"
+            "and --tls-key the server listens on this machine only; other machines need\n"
+            "them, and --public-url.\n"
+            "\n"
+            "Examples:\n"
+            "  quipu serve --open\n"
+            "  quipu serve --listen 127.0.0.1:9000 --log debug",
     .common = APP_STORE | APP_ADDS,
     .options = serve_options,
     .run = serve_run,

@@ -248,6 +248,9 @@ const app_verb app_verb_show = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "show a conversation",
+    .note = "Examples:\n"
+            "  quipu show trip\n"
+            "  quipu show trip --last 2 --json",
     .common = APP_READS | APP_QUIET,
     .options = show_options,
     .run = show_run,

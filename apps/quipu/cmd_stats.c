@@ -15,18 +15,18 @@ static void stats_json(const quipu_stats *stats)
     app_json_int(&json, "messages", stats->messages);
     app_json_int(&json, "tokens", stats->tokens);
     app_json_int(&json, "bytes", stats->file_bytes + stats->log_bytes);
-    app_json_int(&json, "fileBytes", stats->file_bytes);
-    app_json_int(&json, "logBytes", stats->log_bytes);
-    app_json_int(&json, "freeBytes", stats->free_bytes);
+    app_json_int(&json, "file_bytes", stats->file_bytes);
+    app_json_int(&json, "log_bytes", stats->log_bytes);
+    app_json_int(&json, "free_bytes", stats->free_bytes);
     app_json_int(&json, "unindexed", stats->unindexed);
     app_json_int(&json, "expired", stats->expired);
     app_json_int(&json, "artifacts", stats->artifacts);
-    app_json_int(&json, "artifactBytes", stats->artifact_bytes);
+    app_json_int(&json, "artifact_bytes", stats->artifact_bytes);
     app_json_int(&json, "disks", stats->durability_level);
     app_json_cstr(&json, "checksums", app_checksums_name(stats->checksums));
     if (stats->sessions > 0) {
-        app_json_cstr(&json, "largestKey", stats->largest_key);
-        app_json_int(&json, "largestMessages", stats->largest_messages);
+        app_json_cstr(&json, "largest_key", stats->largest_key);
+        app_json_int(&json, "largest_messages", stats->largest_messages);
     }
     app_json_close(&json, '}');
 }
@@ -85,6 +85,9 @@ const app_verb app_verb_stats = {
     .group = APP_GROUP_READ,
     .arguments = "",
     .summary = "show how much is in the store and how large it is",
+    .note = "Examples:\n"
+            "  quipu stats\n"
+            "  quipu stats --json",
     .common = APP_READS,
     .run = stats_run,
 };

@@ -36,6 +36,9 @@ const app_verb app_verb_sweep = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "delete the sessions whose time to live has passed",
+    .note = "Examples:\n"
+            "  quipu sweep\n"
+            "  quipu sweep --json",
     .common = APP_STORE | APP_JSON | APP_SILENT,
     .run = sweep_run,
 };

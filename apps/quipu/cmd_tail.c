@@ -122,6 +122,9 @@ const app_verb app_verb_tail = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "show the newest messages, and follow new ones",
+    .note = "Examples:\n"
+            "  quipu tail -n 3 trip\n"
+            "  quipu tail -n 1 --json trip",
     .common = APP_READS,
     .options = tail_options,
     .run = tail_run,

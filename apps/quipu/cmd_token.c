@@ -56,7 +56,15 @@ static int token_new(const app_call *call, const app_http *http, const char *pat
     if (status != QUIPU_OK) {
         return app_fail(call, path, status, &error);
     }
-    printf("%s\n", token);
+    if (app_given(call, "json")) {
+        app_json json = {.out = stdout};
+
+        app_json_open(&json, NULL, '{');
+        app_json_cstr(&json, "token", token);
+        app_json_close(&json, '}');
+    } else {
+        printf("%s\n", token);
+    }
     app_report(call, "this is the only time that the token is shown");
     return APP_OK;
 }
@@ -72,9 +80,9 @@ static void token_json(const quipu_token *token)
     app_json_text(&json, "app", token->app_name);
     app_json_text(&json, "user", token->user_id);
     app_json_text(&json, "note", token->note);
-    app_json_time(&json, "created", token->created_at);
+    app_json_time(&json, "created_at", token->created_at);
     if (token->has_expiry) {
-        app_json_time(&json, "expires", token->expires_at);
+        app_json_time(&json, "expires_at", token->expires_at);
     }
     app_json_close(&json, '}');
 }
@@ -173,7 +181,12 @@ const app_verb app_verb_token = {
     .words = "new ls rm",
     .summary = "make, list and remove the tokens of \"quipu serve\"",
     .note = "A token is shown once, when it is made; the file keeps its SHA-256.\n"
-            "A running server reads the file again: a removed token ends with the next request.",
+            "A running server reads the file again: a removed token ends with the next request."
+            "\n"
+            "\n"
+            "Examples:\n"
+            "  quipu token new --note 'the phone'\n"
+            "  quipu token ls --json",
     .common = APP_STORE | APP_JSON | APP_COLOR,
     .options = token_options,
     .run = token_run,

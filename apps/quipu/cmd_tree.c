@@ -164,7 +164,7 @@ static void tree_json(const tree_node *node, int depth)
         app_json_text(&json, "parent", node->parent.n > 0 ? node->parent : (quipu_str){NULL, 0});
         app_json_int(&json, "fork_seq", node->fork_seq);
     }
-    app_json_int(&json, "message_count", node->messages);
+    app_json_int(&json, "messages", node->messages);
     app_json_text(&json, "title", node->title);
     app_json_close(&json, '}');
 }

@@ -65,6 +65,9 @@ const app_verb app_verb_upgrade = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "bring an older store to the newest layout; adds page checksums",
+    .note = "Examples:\n"
+            "  quipu upgrade\n"
+            "  quipu upgrade --json",
     .common = APP_STORE | APP_JSON | APP_SILENT,
     .options = upgrade_options,
     .run = upgrade_run,

@@ -122,6 +122,9 @@ const app_verb app_verb_verify = {
     .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "check the store, and report what is damaged",
+    .note = "Examples:\n"
+            "  quipu verify\n"
+            "  quipu verify --json",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_COLOR | APP_QUIET,
     .options = verify_options,
     .run = verify_run,

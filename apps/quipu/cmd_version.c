@@ -22,6 +22,9 @@ const app_verb app_verb_version = {
     .group = APP_GROUP_BEGIN,
     .arguments = "",
     .summary = "show the version",
+    .note = "Examples:\n"
+            "  quipu version\n"
+            "  quipu version --json",
     .common = APP_JSON,
     .run = version_run,
 };

@@ -183,9 +183,9 @@ int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
         return app_fail(call, key.p, status, error);
     }
     nearest = common_nearest(call, key, &page);
-    app_report(call, "there is no session \"%s\"%s%s%s; \"quipu ls\" lists them", key.p,
-               nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
-               nearest != NULL ? "\"?" : "");
+    app_report(call, "there is no session \"%s\"; %s%s%s\"quipu ls\" lists them", key.p,
+               nearest != NULL ? "did you mean \"" : "", nearest != NULL ? nearest : "",
+               nearest != NULL ? "\"? " : "");
     quipu_free(page);
     return APP_NOT_FOUND;
 }

@@ -5,8 +5,8 @@
  * struct: a process has one terminal. History stays in memory, filled by the chat from its session:
  * a file of it would keep what `quipu erase` promises to remove.
  *
- * Owns: the line that came last. Called by: cmd_chat.c on the main thread, between turns. Signals are
- * blocked there and taken by another thread (term.c); the library must not install handlers. */
+ * Owns: the line that came last. Called by: cmd_chat.c on the main thread, between turns. Signals
+ * are blocked there and taken by another thread (term.c); the library must not install handlers. */
 #include "edit.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A line of a person with editing and history, by libreadline or libedit where one is installed. For
- * chat. */
+/* A line of a person with editing and history, by libreadline or libedit where one is installed.
+ * For chat. */
 #ifndef APPS_QUIPU_EDIT_H
 #define APPS_QUIPU_EDIT_H
 
@@ -23,8 +23,9 @@ void app_edit_remember(quipu_str line);
 /* Shows the prompt on stderr and takes the terminal over; app_edit_end() gives it back. */
 void app_edit_begin(const char *prompt);
 
-/* Takes what stdin has; call it when stdin is readable. After APP_EDIT_GOT the terminal is given back
- * and *ret_line is valid until the next app_edit_begin(). A paste is one line with line ends in it. */
+/* Takes what stdin has; call it when stdin is readable. After APP_EDIT_GOT the terminal is given
+ * back and *ret_line is valid until the next app_edit_begin(). A paste is one line with line ends
+ * in it. */
 app_edit app_edit_read(quipu_str *ret_line);
 
 void app_edit_end(void);

@@ -22,6 +22,22 @@ static void md_line(FILE *out, quipu_str text)
     app_put_cut(out, text, APP_COLUMNS_MAX);
 }
 
+/* A text as it is, but for what would control the terminal of a person who reads the file there. */
+static void md_text(FILE *out, quipu_str text)
+{
+    size_t from = 0;
+
+    for (size_t i = 0; i <= text.n; i++) {
+        if (i == text.n || text.p[i] == '\n' || text.p[i] == '\t') {
+            app_put(out, (quipu_str){text.p + from, i - from});
+            if (i < text.n) {
+                fputc(text.p[i], out);
+            }
+            from = i + 1;
+        }
+    }
+}
+
 /* A fenced block; the fence is longer than any run of backticks in the text. */
 static void md_fence(FILE *out, quipu_str language, quipu_str text)
 {
@@ -41,7 +57,7 @@ static void md_fence(FILE *out, quipu_str language, quipu_str text)
                 fputc(language.p[i], out);
             }
             fputc('\n', out);
-            fwrite(text.n > 0 ? text.p : "", 1, text.n, out);
+            md_text(out, text);
             fputs(text.n > 0 && text.p[text.n - 1] == '\n' ? "" : "\n", out);
         }
     }
@@ -76,7 +92,7 @@ static void md_item(void *ctx, const app_item *item)
 
     switch (item->kind) {
     case APP_ITEM_TEXT:
-        fwrite(item->text.n > 0 ? item->text.p : "", 1, item->text.n, out);
+        md_text(out, item->text);
         fputs("\n\n", out);
         break;
     case APP_ITEM_THOUGHT:

@@ -46,7 +46,7 @@ void app_fork_print(const app_call *call, quipu_str key, int64_t seq)
         app_json_open(&json, NULL, '{');
         app_json_text(&json, "key", key);
         app_json_cstr(&json, "parent", call->arguments[0]);
-        app_json_int(&json, "forkSeq", seq);
+        app_json_int(&json, "fork_seq", seq);
         app_json_close(&json, '}');
         return;
     }

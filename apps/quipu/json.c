@@ -7,6 +7,9 @@
 
 #include "app.h"
 #include "text.h"
+#include "tree.h"
+
+#define JSON_NAME_MAX 64 /* of a message's member; the library has none that is half as long */
 
 /* A character as \uXXXX, above U+FFFF as a surrogate pair. */
 static void json_escape(FILE *out, uint32_t c)
@@ -163,15 +166,45 @@ void app_json_raw(app_json *json, const char *name, quipu_str value)
     app_json_member(json, name != NULL ? quipu_cstr(name) : (quipu_str){NULL, 0}, value);
 }
 
-/* The library writes the JSON; this makes it safe for a terminal and one line. */
+/* An export's spelling of a member of a message. */
+static quipu_str json_snake(quipu_str name, char ret_text[JSON_NAME_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < name.n && n + 2 < JSON_NAME_MAX; i++) {
+        const bool upper = name.p[i] >= 'A' && name.p[i] <= 'Z';
+
+        if (upper) {
+            ret_text[n++] = '_';
+        }
+        ret_text[n++] = upper ? (char)(name.p[i] - 'A' + 'a') : name.p[i];
+    }
+    return (quipu_str){ret_text, n};
+}
+
+/* The library writes the JSON, with the names of its API over HTTP; the program's are those of an
+ * export. Only the members of the message itself are renamed: what is in them is as it was given.
+ * */
 quipu_status app_json_message(app_json *json, quipu_messages messages, size_t index,
                               quipu_arena *arena, quipu_error *error)
 {
+    char name[JSON_NAME_MAX];
+    const app_tree *root = NULL;
     quipu_str text = {NULL, 0};
     quipu_status status;
 
     quipu_arena_reset(arena);
     status = quipu_message_json(messages, index, arena, &text, error);
-    app_json_raw(json, NULL, text);
-    return status;
+    if (status == QUIPU_OK) {
+        status = app_tree_read(text, arena, &root);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    app_json_open(json, NULL, '{');
+    for (const app_tree *one = root->first; one != NULL; one = one->next) {
+        app_json_member(json, json_snake(one->name, name), one->raw);
+    }
+    app_json_close(json, '}');
+    return QUIPU_OK;
 }

@@ -31,9 +31,9 @@ static int main_unknown(const char *name)
     nearest = app_nearest(name, names);
     fputs("quipu: there is no verb \"", stderr);
     app_put(stderr, quipu_cstr(name));
-    fprintf(stderr, "\"%s%s%s; \"quipu --help\" lists them\n",
-            nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
-            nearest != NULL ? "\"?" : "");
+    fprintf(stderr, "\"; %s%s%s\"quipu --help\" lists them\n",
+            nearest != NULL ? "did you mean \"" : "", nearest != NULL ? nearest : "",
+            nearest != NULL ? "\"? " : "");
     return APP_USAGE;
 }
 

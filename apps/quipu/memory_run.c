@@ -144,7 +144,7 @@ static void memory_run_print(const app_call *call, const quipu_memory_ran *ran)
         app_json_int(&json, "failed", ran->failed);
         app_json_int(&json, "reflections", ran->reflections);
         app_json_int(&json, "condensed", ran->condensed);
-        app_json_int(&json, "modelCalls", ran->model_calls);
+        app_json_int(&json, "model_calls", ran->model_calls);
         app_json_int(&json, "embedded", ran->embedded);
         app_json_bool(&json, "more", ran->more);
         app_json_close(&json, '}');
@@ -263,35 +263,35 @@ static void memory_run_status_json(const quipu_memory_progress *item)
     app_json_text(&json, "scope", item->scope);
     app_json_int(&json, "watermark", item->watermark);
     app_json_int(&json, "last", item->last_seq);
-    app_json_int(&json, "pendingMessages", item->pending_messages);
-    app_json_int(&json, "pendingTokens", item->pending_tokens);
-    app_json_int(&json, "observeTokens", item->observe_tokens);
+    app_json_int(&json, "pending_messages", item->pending_messages);
+    app_json_int(&json, "pending_tokens", item->pending_tokens);
+    app_json_int(&json, "observe_tokens", item->observe_tokens);
     app_json_int(&json, "generation", item->generation);
     app_json_int(&json, "observations", item->observations);
     app_json_int(&json, "reflections", item->reflections);
-    app_json_int(&json, "standingTokens", item->standing_tokens);
+    app_json_int(&json, "standing_tokens", item->standing_tokens);
     app_json_int(&json, "fence", item->fence);
     app_json_int(&json, "tries", item->tries);
     if (item->owner.p != NULL) {
         app_json_text(&json, "owner", item->owner);
     }
     if (item->has_lease_until) {
-        app_json_time(&json, "leaseUntil", item->lease_until);
+        app_json_time(&json, "lease_until", item->lease_until);
     }
     if (item->has_next_at) {
-        app_json_time(&json, "nextAt", item->next_at);
+        app_json_time(&json, "next_at", item->next_at);
     }
     if (item->last_error.p != NULL) {
-        app_json_text(&json, "lastError", item->last_error);
+        app_json_text(&json, "last_error", item->last_error);
     }
     if (item->reflect_error.p != NULL) {
-        app_json_text(&json, "reflectError", item->reflect_error);
+        app_json_text(&json, "reflect_error", item->reflect_error);
     }
-    app_json_int(&json, "modelCalls", item->model_calls);
-    app_json_int(&json, "modelInput", item->model_input);
-    app_json_int(&json, "modelOutput", item->model_output);
-    app_json_int(&json, "modelCostMicros", item->model_cost);
-    app_json_int(&json, "modelUnpriced", item->model_unpriced);
+    app_json_int(&json, "model_calls", item->model_calls);
+    app_json_int(&json, "model_input", item->model_input);
+    app_json_int(&json, "model_output", item->model_output);
+    app_json_int(&json, "model_cost_micros", item->model_cost);
+    app_json_int(&json, "model_unpriced", item->model_unpriced);
     app_json_close(&json, '}');
 }
 

@@ -9,7 +9,8 @@
 
 #include "app.h"
 
-#define OPTIONS_WORD_SIZE 64 /* a proposed word with its NUL */
+#define OPTIONS_WORD_SIZE 64   /* a proposed word with its NUL */
+#define OPTIONS_SHOWN_MAX 4096 /* bytes of an argument in a report */
 
 const app_common app_commons[APP_COMMON_COUNT + 1] = {
     {{.name = "store",
@@ -127,9 +128,9 @@ static bool options_unknown(app_call *call, const char *given)
     }
     snprintf(word, sizeof(word), "%.*s", (int)strcspn(name, "="), name);
     nearest = app_nearest(word, names);
-    app_usage(call, "there is no option %s%s%s%s; see \"quipu %s --help\"", given,
-              nearest != NULL ? "; did you mean --" : "", nearest != NULL ? nearest : "",
-              nearest != NULL ? "?" : "", call->verb->name);
+    app_usage(call, "there is no option %s; %s%s%ssee \"quipu %s --help\"", given,
+              nearest != NULL ? "did you mean --" : "", nearest != NULL ? nearest : "",
+              nearest != NULL ? "? " : "", call->verb->name);
     return false;
 }
 
@@ -146,9 +147,9 @@ static bool options_choose(const app_call *call, const char *what, const char *w
         return true;
     }
     app_word_nearest(words, given, nearest, sizeof(nearest));
-    app_usage(call, "%s cannot be \"%s\"%s%s%s; there are: %s", what, given,
-              nearest[0] != '\0' ? "; did you mean \"" : "", nearest,
-              nearest[0] != '\0' ? "\"?" : "", words);
+    app_usage(call, "%s cannot be \"%s\"; %s%s%sthere are: %s", what, given,
+              nearest[0] != '\0' ? "did you mean \"" : "", nearest,
+              nearest[0] != '\0' ? "\"? " : "", words);
     return false;
 }
 
@@ -224,10 +225,16 @@ static bool options_check_arguments(const app_call *call)
 
     if (call->argument_count < verb->arguments_min || call->argument_count > verb->arguments_max) {
         const bool missing = call->argument_count < verb->arguments_min;
+        const char *name = verb->arguments;
 
-        app_usage(call, "%s%s%s\nusage: quipu %s [OPTION]...%s%s",
-                  missing ? "an argument is missing" : "there are too many arguments, from \"",
-                  missing ? "" : call->arguments[verb->arguments_max], missing ? "" : "\" on",
+        /* The first one that is not there: names stand in their order. */
+        for (int i = 0; missing && i < call->argument_count && strchr(name, ' ') != NULL; i++) {
+            name = strchr(name, ' ') + 1;
+        }
+        app_usage(call, "%s%.*s%s\nusage: quipu %s [OPTION]...%s%s",
+                  missing ? "an argument is missing: " : "there are too many arguments, from \"",
+                  missing ? (int)strcspn(name, " ") : OPTIONS_SHOWN_MAX,
+                  missing ? name : call->arguments[verb->arguments_max], missing ? "" : "\" on",
                   verb->name, verb->arguments[0] != '\0' ? " " : "", verb->arguments);
         return false;
     }

@@ -242,13 +242,35 @@ static quipu_status message_parse_value(const message_parse_member *member, qp_j
     }
 }
 
+/* "tool_calls" of "toolCalls": as an export and the program's --json spell it. */
+static void message_parse_snake(const char *camel, char ret_snake[MESSAGE_PARSE_NAME_SHOWN])
+{
+    size_t n = 0;
+
+    assert(strlen(camel) * 2 < MESSAGE_PARSE_NAME_SHOWN);
+    for (; *camel != '\0'; camel++) {
+        const bool upper = *camel >= 'A' && *camel <= 'Z';
+
+        if (upper) {
+            ret_snake[n++] = '_';
+        }
+        ret_snake[n++] = upper ? (char)(*camel - 'A' + 'a') : *camel;
+    }
+    ret_snake[n] = '\0';
+}
+
 /* The member of that name, compared by meaning, so that escapes in a key do not matter; NULL:
  * none. */
 static const message_parse_member *message_parse_find(qp_json_node key)
 {
+    char snake[MESSAGE_PARSE_NAME_SHOWN];
+
     assert(qp_json_kind_of(key) == QP_JSON_STRING);
     for (size_t i = 0; i < sizeof(message_parse_members) / sizeof(message_parse_members[0]); i++) {
-        if (qp_json_text_is(key, quipu_cstr(message_parse_members[i].name))) {
+        const char *name = message_parse_members[i].name;
+
+        message_parse_snake(name, snake);
+        if (qp_json_text_is(key, quipu_cstr(name)) || qp_json_text_is(key, quipu_cstr(snake))) {
             return &message_parse_members[i];
         }
     }

@@ -98,6 +98,7 @@ static void wrong_messages_are_refused_with_the_reason(void **state)
         {"{\"role\":\"user\",\"seq\":-1}", "\"seq\" must be"},
         {"{\"role\":\"user\",\"toolCalls\":{}}", "\"toolCalls\" must be"},
         {"{\"role\":\"user\",\"toolCalls\":[1]}", "\"toolCalls\" must be"},
+        {"{\"role\":\"user\",\"eventId\":\"a\",\"event_id\":\"b\"}", "given once"},
         {"{\"role\":\"user\",\"toolCalls\":[{\"id\":[]}]}", "\"toolCalls\" must be"},
         {"{\"role\":\"user\",\"content\":\"\xff\"}", "UTF-8"},
     };
@@ -113,6 +114,22 @@ static void wrong_messages_are_refused_with_the_reason(void **state)
         }
         assert_int_equal(message.seq, 77);
     }
+    quipu_arena_free(&arena);
+}
+
+/* An export and the program's --json write snake_case. */
+static void members_are_read_in_both_spellings(void **state)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const quipu_message message =
+        parsed(&arena, "{\"role\":\"user\",\"event_id\":\"e\",\"invocation_id\":\"i\","
+                       "\"prompt_tokens\":3,\"tool_calls\":[{\"id\":\"1\",\"name\":\"n\"}]}");
+
+    (void)state;
+    T_STR(message.event_id, "e");
+    T_STR(message.invocation_id, "i");
+    assert_int_equal(message.prompt_tokens, 3);
+    assert_int_equal(message.calls.count, 1);
     quipu_arena_free(&arena);
 }
 
@@ -157,6 +174,7 @@ int main(void)
         cmocka_unit_test(every_message_comes_back_as_it_was_written),
         cmocka_unit_test(short_message_is_enough),
         cmocka_unit_test(wrong_messages_are_refused_with_the_reason),
+        cmocka_unit_test(members_are_read_in_both_spellings),
         cmocka_unit_test(parsing_needs_a_text_and_places),
         cmocka_unit_test(failed_allocation_is_reported),
     };

@@ -76,11 +76,11 @@ class Chat(harness.Case):
         self.run_quipu("append", "k", "--create", "--role", "user", "--text", "I prefer trains.")
         model = ("--model", "m", "--base-url", f"{self.url}/talk")
         ran = self.run_quipu("memory", "run", "k", *model, "--tokens", "1", "--json").json()
-        self.assertEqual((ran["failed"], ran["observations"], ran["modelCalls"]), (1, 0, 1))
+        self.assertEqual((ran["failed"], ran["observations"], ran["model_calls"]), (1, 0, 1))
         status = self.run_quipu("memory", "status", "k", "--json").json()
-        self.assertIn("no JSON", status["lastError"])
-        self.assertEqual((status["watermark"], status["modelCalls"]), (0, 1))
-        self.assertGreater(status["modelInput"], 0)
+        self.assertIn("no JSON", status["last_error"])
+        self.assertEqual((status["watermark"], status["model_calls"]), (0, 1))
+        self.assertGreater(status["model_input"], 0)
         self.assertIn("[1 user ", json.dumps(self.requests()[-1]))
         shown = self.run_quipu("memory", "status", "k").out
         self.assertIn("asked a model 1 times", shown)
@@ -282,8 +282,8 @@ class Chat(harness.Case):
         terminal.finish()
         self.assertEqual(terminal.code, 0)
         status = self.run_quipu("memory", "status", "k", "--json").json()
-        self.assertEqual((status["watermark"], status["modelCalls"]), (0, 1))
-        self.assertNotIn("lastError", status)  # it was cancelled, and has not failed
+        self.assertEqual((status["watermark"], status["model_calls"]), (0, 1))
+        self.assertNotIn("last_error", status)  # it was cancelled, and has not failed
         self.assertNotIn("owner", status)
 
     def test_the_only_model_is_found_and_several_are_reported(self):

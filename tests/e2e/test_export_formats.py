@@ -78,6 +78,13 @@ class Formats(harness.Case):
         for text in ("print(1)", "blocked", "gs://b/f.pdf", "thinking"):
             self.assertIn(text, page)
 
+    def test_markdown_cannot_control_a_terminal(self):
+        self.run_quipu("append", "hostile", "--create", "--text", "a\x1b[31m\tb\u202e\nc\x07")
+        text = self.run_quipu("export", "hostile", "--format", "markdown").out
+        self.assert_harmless(text.replace("\t", ""))
+        self.assertIn("\tb", text)
+        self.assertIn("\nc", text)
+
     def test_fences_of_markdown_hold_any_text(self):
         page = self.export("s", "markdown")
         self.assertIn('````json\n{"q":"```"}\n````\n', page)

@@ -114,30 +114,60 @@ class Mistakes(Case):
     """What people mistype and mix up, with the message and the exit code that they get."""
 
     MISTAKES = (
-        (["shwo", "trip"], 2, 'quipu: there is no verb "shwo"; did you mean "show"?'),
-        (["show"], 2, "KEY"),
-        (["show", "tirp"], 3, 'there is no session "tirp"; did you mean "trip"?'),
-        (["show", "trip", "--lats", "3"], 2, "did you mean --last?"),
-        (["show", "trip", "--last", "many"], 2, "--last"),
-        (["show", "trip", "extra"], 2, "extra"),
+        (["shwo", "trip"], 2,
+         'quipu: there is no verb "shwo"; did you mean "show"? "quipu --help" lists them'),
+        (["show"], 2,
+         'quipu show: an argument is missing: KEY\nusage: quipu show [OPTION]... KEY'),
+        (["show", "tirp"], 3,
+         'quipu show: there is no session "tirp"; did you mean "trip"? "quipu ls" lists them'),
+        (["show", "trip", "--lats", "3"], 2,
+         'quipu show: there is no option --lats; did you mean --last? see "quipu show --help"'),
+        (["show", "trip", "--last", "many"], 2,
+         'quipu show: --last must be a number from 1 to 4294967295, not "many"'),
+        (["show", "trip", "extra"], 2,
+         'quipu show: there are too many arguments, from "extra" on\nusage: quipu show '
+         '[OPTION]... KEY'),
         (["ls", "--since", "yesterday"], 2,
-         '--since must be a time such as 2026-03-21T10:00:00Z, or an age such as 2h, not '
-         '"yesterday"'),
-        (["ls", "--store", "{folder}/none.db"], 3, '"quipu init" creates one'),
-        (["ls", "--store", "{folder}"], 1, "it is a folder; give the path of a file"),
-        (["ls", "--store", "{folder}/text.txt"], 1, "it is no SQLite database"),
+         'quipu ls: --since must be a time such as 2026-03-21T10:00:00Z, or an age such as '
+         '2h, not "yesterday"'),
+        (["ls", "--store", "{folder}/none.db"], 3,
+         'quipu ls: {folder}/none.db: there is no store\n"quipu init" creates one; --store '
+         'names another'),
+        (["ls", "--store", "{folder}"], 1,
+         'quipu ls: {folder}: cannot open {folder}: it is a folder; give the path of a file'),
+        (["ls", "--store", "{folder}/text.txt"], 1,
+         'quipu ls: {folder}/text.txt: cannot open {folder}/text.txt: it is no SQLite '
+         'database but another program\'s file, or it is encrypted; give another path'),
         (["append", "new", "--text", "x"], 3,
-         'there is no session "new"; --create creates it'),
-        (["append", "trip", "--role", "king", "--text", "x"], 2, "--role"),
-        (["append", "trip", "{folder}/text.txt"], 1, "line 1"),
-        (["set", "trip"], 2, "say what to change"),
-        (["rm", "trip"], 2, "--yes"),
-        (["fork", "trip", "trip"], 4, "trip"),
-        (["copy", "{store}", "{store}"], 2, "FROM and TO are the same store"),
-        (["import", "{folder}/text.txt"], 1, "known kinds: "),
-        (["export", "--format", "html"], 2, "--format html needs a KEY"),
-        (["usage", "--by", "week"], 2, "--by"),
-        (["diff", "trip"], 2, "OTHER"),
+         'quipu append: there is no session "new"; --create creates it'),
+        (["append", "trip", "--role", "king", "--text", "x"], 2,
+         'quipu append: --role cannot be "king"; there are: user assistant tool function '
+         'model system'),
+        (["append", "trip", "{folder}/text.txt"], 1,
+         'quipu append: {folder}/text.txt, line 1: not JSON: expected a value at byte 0\n'
+         'quipu append: nothing was stored; --keep-going skips such lines'),
+        (["set", "trip"], 2,
+         'quipu set: say what to change: --title, --model, --agent, --metadata, --tag, '
+         '--untag or --ttl'),
+        (["rm", "trip"], 2,
+         'quipu rm: delete the session "trip" with 1 message? There is no terminal to ask on: '
+         'give --yes to go on'),
+        (["fork", "trip", "trip"], 4,
+         'quipu fork: trip: cannot fork session "trip": a session with the new key exists '
+         'already'),
+        (["copy", "{store}", "{store}"], 2,
+         'quipu copy: {store}: FROM and TO are the same store; name a new one to copy into'),
+        (["import", "{folder}/text.txt"], 1,
+         'quipu import: {folder}/text.txt is of no known kind\nquipu import: known kinds: '
+         'adk-database adk-v0 adk-sqlite adk-go lango llm openai-agents langgraph '
+         '(databases), claude-code codex chatgpt chat (JSON), export; other messages can be '
+         'stored with "quipu append"'),
+        (["export", "--format", "html"], 2,
+         'quipu export: --format html needs a KEY, and goes without --flat'),
+        (["usage", "--by", "week"], 2,
+         'quipu usage: --by cannot be "week"; there are: session user model day total'),
+        (["diff", "trip"], 2,
+         'quipu diff: an argument is missing: OTHER\nusage: quipu diff [OPTION]... KEY OTHER'),
     )
 
     def test_typical_mistakes_are_named_with_what_to_do(self):
@@ -146,7 +176,8 @@ class Mistakes(Case):
             with self.subTest(" ".join(args)):
                 args = [arg.format(folder=self.folder, store=self.store) for arg in args]
                 result = self.run_quipu(*args, code=code)
-                self.assertIn(words, result.err)
+                words = words.format(folder=self.folder, store=self.store)
+                self.assertEqual(result.err, words + "\n")
                 self.assertEqual(result.out, "")
 
     def test_another_program_s_file_gets_no_advice_to_repair(self):

@@ -60,7 +60,7 @@ class Import(harness.Case):
         report = self.run_quipu("import", path, "--json", "--dry-run").json()
         self.assertFalse(self.store.exists())
         done = self.run_quipu("import", path, "--json").json()
-        self.assertEqual({**report, "dryRun": False}, done)
+        self.assertEqual({**report, "dry_run": False}, done)
 
     def test_an_export_travels_from_store_to_store_byte_by_byte(self):
         for name in FIXTURES:

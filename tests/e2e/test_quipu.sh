@@ -97,15 +97,15 @@ cp "$fixtures"/*.db "$folder"
 chmod u+w "$folder"/*.db
 store=$folder/all.db
 run 0 "$quipu" import --store "$store" --dry-run --json "$folder/adk-go-database.db"
-has out '"kind":"adk-go","dryRun":true,"sessions":2,"messages":11,"states":'
+has out '"kind":"adk-go","dry_run":true,"sessions":2,"messages":11,"states":'
 has out '"orphans":1}'
 has err "orphan: the session of row 12 does not exist"
 [ ! -e "$store" ] || fail 'a dry run made a store'
 run 0 "$quipu" import --store "$store" --json --quiet "$folder/adk-go-database.db"
-has out '"dryRun":false,"sessions":2,"messages":11'
+has out '"dry_run":false,"sessions":2,"messages":11'
 lacks err
 run 0 "$quipu" import "$folder/adk-go-database.db" --store="$store"
-has out '2 sessions were imported before'
+has out '2 sessions were there before'
 run 4 "$quipu" import --store "$store" "$folder/adk-python-sqlite.db"
 has err 'another session with the key'
 run 1 "$quipu" import --store "$store" --kind lango "$folder/adk-python-sqlite.db"
@@ -115,10 +115,10 @@ export QUIPU_STORE
 run 0 "$quipu" import "$folder/adk-python-database.db"
 has out 'adk-database, imported: 2 sessions, 12 messages'
 run 0 "$quipu" import "$folder/lango-mattn.db"
-has out 'lango, imported: 2 sessions, 9 messages, 0 keys of state, 5 memories'
+has out 'lango, imported: 2 sessions, 9 messages, 5 memories'
 unset QUIPU_STORE
 run 0 "$quipu" import "$folder/adk-python-database-v0.db"
-has out 'adk-v0, imported: 1 sessions, 11 messages'
+has out 'adk-v0, imported: 1 session, 11 messages'
 [ -s "$HOME/.local/share/quipu/store.db" ] || fail 'the store is not in the data folder'
 echo 'ok: imports'
 echo "$checks checks"

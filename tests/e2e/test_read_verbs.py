@@ -68,9 +68,9 @@ class List(Reading):
         cursor = []
         for _ in range(4):
             result = self.run_quipu("ls", "--json", "-n", 1, *cursor)
-            seen += [line["key"] for line in result.lines()]
-            more = re.search(r"--after (\S+)", result.err)
-            cursor = ["--after", more.group(1)] if more else []
+            seen += [line["key"] for line in result.lines() if "key" in line]
+            more = result.lines()[-1].get("next")
+            cursor = ["--after", more] if more else []
         self.assertEqual(seen, [HOSTILE, "東京旅行", "second", "first"])
         self.assertEqual(cursor, [])
 
@@ -79,8 +79,8 @@ class List(Reading):
 
     def test_json_shows_what_a_session_holds(self):
         line = self.run_quipu("ls", "--json", "--oldest", "-n", 1).lines()[0]
-        self.assertEqual((line["messages"], line["firstSeq"], line["nextSeq"]), (2, 1, 3))
-        self.assertEqual(line["created"], harness.instant(0))
+        self.assertEqual((line["messages"], line["first_seq"], line["next_seq"]), (2, 1, 3))
+        self.assertEqual(line["created_at"], harness.instant(0))
         self.assertEqual(line["uid"], harness.uuid(1))
 
     def test_a_list_has_titles_or_first_words(self):
@@ -88,7 +88,7 @@ class List(Reading):
         self.run_quipu("append", "zebras", "--create", stdin=lines)
         self.assertIn("How many zebras?", self.run_quipu("ls").out)
         line = self.run_quipu("ls", "--json", "-n", 1).lines()[0]
-        self.assertEqual(line["firstWords"], "How many zebras?")
+        self.assertEqual(line["first_words"], "How many zebras?")
         self.assertNotIn("title", line)
 
     def test_a_table_fits_the_terminal(self):
@@ -331,7 +331,8 @@ class Tail(Reading):
         call = {"id": "c1", "name": "look", "input": "{}"}
         answer = {"id": "c1", "name": "look", "output": "a mountain"}
         process = self.follow()
-        for line in (says("", "assistant", toolCalls=[call]), says("", "tool", toolCalls=[answer])):
+        for line in (says("", "assistant", tool_calls=[call]),
+                     says("", "tool", tool_calls=[answer])):
             self.run_quipu("append", "first", "-", stdin=json.dumps(line))
         text = self.read_until(process, "a mountain")
         self.assertIn("▸ look {}\n", text)
@@ -368,7 +369,7 @@ class Stats(Reading):
         self.assertEqual((stats["sessions"], stats["messages"]), (4, 5))
         self.assertGreater(stats["tokens"], 0)
         self.assertGreaterEqual(stats["bytes"], self.store.stat().st_size)
-        self.assertEqual(stats["largestMessages"], 2)
+        self.assertEqual(stats["largest_messages"], 2)
         self.assertEqual((stats["unindexed"], stats["expired"]), (5, 0))
         self.run_quipu("search", "anything")
         self.assertEqual(self.run_quipu("stats", "--json").json()["unindexed"], 0)
@@ -403,11 +404,11 @@ class MemoryWorker(harness.Case):
 
     def test_status_shows_watermarks_and_what_is_pending(self):
         before = self.run_quipu("memory", "status", "trip", "--json").json()
-        self.assertEqual((before["watermark"], before["pendingMessages"]), (0, 2))
+        self.assertEqual((before["watermark"], before["pending_messages"]), (0, 2))
         self.run_quipu("memory", "run", "trip")
         after = {line["key"]: line for line in self.run_quipu("memory", "status", "--json").lines()}
-        self.assertEqual((after["trip"]["watermark"], after["trip"]["pendingTokens"]), (2, 0))
-        self.assertEqual(after["quiet"]["pendingMessages"], 1)
+        self.assertEqual((after["trip"]["watermark"], after["trip"]["pending_tokens"]), (2, 0))
+        self.assertEqual(after["quiet"]["pending_messages"], 1)
         self.assertIn("observed to 2 of 2", self.run_quipu("memory", "status", "trip").out)
 
     def test_a_threshold_is_kept(self):
@@ -435,7 +436,7 @@ class MemoryWorker(harness.Case):
         self.assertIn(near, self.run_quipu("memory", "retire", first["id"][:8], "x", code=2).err)
         self.assertNotIn("did you mean", self.run_quipu("memory", "show", "zzzzzzzz", code=2).err)
         retired = self.run_quipu("memory", "retire", first["id"], "she flies now", "--json").json()
-        self.assertEqual(retired["retiredWhy"], "she flies now")
+        self.assertEqual(retired["retired_why"], "she flies now")
         self.assertEqual(len(self.run_quipu("memory", "list", "trip", "--json").lines()), 1)
         self.assertIn("she flies now", self.run_quipu("memory", "list", "trip", "--retired").out)
         self.assertIn("--yes", self.run_quipu("memory", "rm", second["id"], code=2).err)
@@ -506,7 +507,7 @@ class MemoryWorker(harness.Case):
         known = self.run_quipu("memory", "list", "trip", "--json").lines()
         self.assertEqual([(one["content"], one["supersedes"]) for one in known],
                          [("Ana lives in Lima.", old)])
-        self.assertIn("retiredAt", self.run_quipu("memory", "show", old, "--json").json())
+        self.assertIn("retired_at", self.run_quipu("memory", "show", old, "--json").json())
         self.assertIn("id", self.run_quipu(*add, "x", "--supersedes", "oslo", code=2).err)
         missing = "00000000-0000-4000-8000-000000000000"
         self.run_quipu(*add, "x", "--supersedes", missing, code=3)

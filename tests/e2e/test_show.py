@@ -126,7 +126,7 @@ class Golden(harness.Case):
         lines = self.run_quipu("show", "trip", "--json").lines()
         self.assertEqual([line["seq"] for line in lines], list(range(1, 12)))
         self.assertEqual(lines[7]["content"], CONVERSATION[7]["content"])
-        self.assertEqual(lines[1]["toolCalls"][0]["name"], "find_trains")
+        self.assertEqual(lines[1]["tool_calls"][0]["name"], "find_trains")
         events = self.run_quipu("show", "trip", "--raw", "--last", 1).lines()
         self.assertEqual(len(events), 1)
         self.assertEqual(events[0]["content"]["parts"], [{"text": "Be brief.\tTabs too."}])
@@ -153,7 +153,7 @@ class Golden(harness.Case):
         self.assertEqual(result.out, "")
         for key in ("tirp", "trp"):
             self.assertIn(
-                f'there is no session "{key}"; did you mean "trip"?; "quipu ls" lists them',
+                f'there is no session "{key}"; did you mean "trip"? "quipu ls" lists them',
                 self.run_quipu("show", key, code=3).err,
             )
         for args in (["--last", 0], ["--last", "x"], ["--width", 19], ["--width", 1001]):

@@ -99,19 +99,19 @@ class Append(Verbs):
     def test_lines_are_appended_in_order_and_numbered(self):
         done = self.run_quipu("append", "k", "--create", "--json",
                               stdin=lines(user("a"), {"role": "assistant", "content": "b"})).json()
-        self.assertEqual(done, {"key": "k", "messages": 2, "firstSeq": 1, "lastSeq": 2,
+        self.assertEqual(done, {"key": "k", "messages": 2, "first_seq": 1, "last_seq": 2,
                                 "revision": done["revision"], "created": True, "repeated": False,
                                 "bad": 0})
         done = self.run_quipu("append", "k", "-", "--json", stdin=lines(user("c"))).json()
-        self.assertEqual((done["firstSeq"], done["created"]), (3, False))
+        self.assertEqual((done["first_seq"], done["created"]), (3, False))
         self.assertEqual(self.texts("k"), ["a", "b", "c"])
 
     def test_every_member_is_kept(self):
         message = {
             "role": "assistant", "content": "x\u0000y \U0001f642", "author": "bot",
-            "timestamp": "2026-01-31T12:00:00.123456789Z", "eventId": "e-1",
-            "invocationId": "i", "branch": "a.b", "extra": {"n": 1.0},
-            "toolCalls": [{"id": "1", "name": "ls", "input": {"a": 1}, "output": "o"}],
+            "timestamp": "2026-01-31T12:00:00.123456789Z", "event_id": "e-1",
+            "invocation_id": "i", "branch": "a.b", "extra": {"n": 1.0},
+            "tool_calls": [{"id": "1", "name": "ls", "input": {"a": 1}, "output": "o"}],
         }
         self.run_quipu("append", "k", "--create", stdin=lines(message))
         line = self.exported("k")["message"][0]
@@ -141,7 +141,7 @@ class Append(Verbs):
             "member": (b'{"role":"user","contnet":1}', "contnet"),
             "reserved": (b'{"role":"user","extra":{"quipu":1}}', "store's own"),
             "summary": (b'{"role":"system","mark":"compaction"}', "summary"),
-            "event id": (b'{"role":"user","eventId":"' + b"x" * 513 + b'"}', "event id"),
+            "event id": (b'{"role":"user","event_id":"' + b"x" * 513 + b'"}', "event id"),
         }
         for name, (line, why) in cases.items():
             with self.subTest(name):
@@ -187,23 +187,23 @@ class Append(Verbs):
         # More than a batch holds is tried first: a wrong line still leaves nothing behind.
         long = lines(user("x")) * (BATCH_MAX + 1)
         self.run_quipu("append", "k", code=1, stdin=long + "no JSON\n")
-        wrong = lines(user("x", eventId="e" * 513))
+        wrong = lines(user("x", event_id="e" * 513))
         self.assertIn("line 10002", self.run_quipu("append", "k", code=1, stdin=long + wrong).err)
         self.assertEqual(self.run_quipu("verify", "--json").json()["messages"], BATCH_MAX)
         done = self.run_quipu("append", "other", "--create", "--json", stdin=long).json()
-        self.assertEqual((done["firstSeq"], done["lastSeq"]), (1, BATCH_MAX + 1))
+        self.assertEqual((done["first_seq"], done["last_seq"]), (1, BATCH_MAX + 1))
         done = self.run_quipu("append", "k", "--keep-going", "--json",
                               stdin=lines(user("x")) * (BATCH_MAX + 1)).json()
-        self.assertEqual(done["lastSeq"], 2 * BATCH_MAX + 1)
+        self.assertEqual(done["last_seq"], 2 * BATCH_MAX + 1)
 
     def test_repeat_with_event_ids_is_stored_once(self):
-        batch = lines(user("a", eventId="1"), user("b", eventId="2"))
+        batch = lines(user("a", event_id="1"), user("b", event_id="2"))
         self.run_quipu("append", "k", "--create", stdin=batch)
         done = self.run_quipu("append", "k", "--json", stdin=batch).json()
         self.assertTrue(done["repeated"])
-        self.assertEqual(done["firstSeq"], 1)
+        self.assertEqual(done["first_seq"], 1)
         self.assertIn("stored before", self.run_quipu("append", "k", stdin=batch).out)
-        self.run_quipu("append", "k", code=4, stdin=lines(user("other", eventId="1")))
+        self.run_quipu("append", "k", code=4, stdin=lines(user("other", event_id="1")))
         self.assertEqual(self.texts("k"), ["a", "b"])
 
     def test_one_message_by_options(self):
@@ -393,7 +393,7 @@ class History(Verbs):
     def test_fork_shares_the_past(self):
         self.session("k", "a", "b", "c")
         self.assertEqual(self.run_quipu("fork", "k", "f", "--at", "2", "--json").json(),
-                         {"key": "f", "parent": "k", "forkSeq": 2})
+                         {"key": "f", "parent": "k", "fork_seq": 2})
         self.run_quipu("fork", "k", "g", "--model", "m")
         self.run_quipu("append", "f", "--text", "d")
         self.assertEqual(self.texts("f"), ["a", "b", "d"])
@@ -420,7 +420,7 @@ class History(Verbs):
         self.session("k", "a", "b", "c")
         done = self.run_quipu("compact", "k", "--summary", "in short", "--through", "2",
                               "--json").json()
-        self.assertEqual((done["seq"], done["coversTo"]), (4, 2))
+        self.assertEqual((done["seq"], done["covers_to"]), (4, 2))
         self.assertEqual(self.exported("k")["message"][3]["mark"], "compaction")
         self.run_quipu("compact", "k", "--undo")
         self.assertIn("0 messages", self.run_quipu("prune", "k", "--yes").out)

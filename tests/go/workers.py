@@ -97,7 +97,7 @@ def check(session, messages):
     generations = sorted({line["generation"] for line in seen})
     assert generations == list(range(1, len(generations) + 1)), f"{key}: {generations}"
     status = json.loads(quipu("memory", "status", key, "--json"))
-    assert (status["watermark"], status["pendingMessages"]) == (messages, 0), status
+    assert (status["watermark"], status["pending_messages"]) == (messages, 0), status
     assert status["generation"] == len(generations), status
 
 

@@ -117,7 +117,7 @@ class Opening(server.Case):
         self.good("GET", "/v1/me", token=token)
         self.assertEqual(self.notes(), [f"the page of process {self.process.pid}"])
         expires = self.run_quipu("token", "ls", "--json").lines()[-1]
-        self.assertIn("expires", expires)  # also when the process is killed
+        self.assertIn("expires_at", expires)  # also when the process is killed
         self.stop()
         self.assertEqual(self.notes(), [])
         self.serve()
