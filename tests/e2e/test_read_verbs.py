@@ -451,7 +451,7 @@ class MemoryWorker(harness.Case):
 
         self.assertEqual([sorted(line) for line in memory("run", "trip")], [sorted(
             ("sessions", "messages", "observations", "repeats", "lost", "failed", "reflections",
-             "condensed", "modelCalls", "embedded", "more"))])
+             "condensed", "model_calls", "embedded", "more"))])
         first, second = memory("list", "trip")
         self.assertEqual(memory("show", first["id"]), [first])
         self.assertEqual([line["content"] for line in memory("source", first["id"])],
@@ -460,10 +460,10 @@ class MemoryWorker(harness.Case):
         self.assertEqual(sorted(added), ["id", "kind"])
         [edited] = memory("edit", added["id"], "-", "--who", "ben", "--why", "asked",
                           stdin="Ana prefers coffee.\n")
-        self.assertEqual([edited[name] for name in ("content", "editedBy", "editedWhy")],
+        self.assertEqual([edited[name] for name in ("content", "edited_by", "edited_why")],
                          ["Ana prefers coffee.", "ben", "asked"])
         [retired] = memory("retire", second["id"])
-        self.assertIn("retiredAt", retired)
+        self.assertIn("retired_at", retired)
         self.assertEqual([line["id"] for line in memory("list", "trip", "--retired")],
                          [first["id"], second["id"], added["id"]])
         self.assertEqual(memory("rm", added["id"], "--yes"), [{"removed": 1}])
