@@ -24,7 +24,8 @@ MODEL = ("quipu chat",)
 OTHERS = ("claude ",)
 
 MESSAGES = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (
-    {"role": "user", "content": "Two train seats to Cusco, please. \u6771\u4eac\u65c5\u884c " + "far " * 40},
+    {"role": "user", "content": "Two train seats to Cusco, please. "
+                                "\u6771\u4eac\u65c5\u884c " + "far " * 40},
     {"role": "assistant", "content": "I look.", "model": "gpt-4o", "prompt_tokens": 40,
      "answer_tokens": 9, "tool_calls": [{"id": "c1", "name": "find", "input": "{\"day\":\"Sat\"}",
                                          "output": ""}]},
@@ -139,11 +140,13 @@ JSON = {
     "context": ["context trip"], "copy": ["copy chats.db c.db"], "diff": ["diff trip trip/other"],
     "doctor": ["doctor"], "erase": ["erase notes --yes"], "export": ["export -o e.jsonl"],
     "feed": ["feed"], "fork": ["fork trip f"],
-    "import": ["import conversations.json", "import logs.db --dry-run"], "init": ["init --store i.db"],
+    "import": ["import conversations.json", "import logs.db --dry-run"],
+    "init": ["init --store i.db"],
     "ls": ["ls", "ls -n 1"], "memory": ["memory list trip", "memory run", "memory status",
                                         "memory add trip y"],
     "prune": ["prune trip --yes"], "recall": ["recall --session trip train"], "repair": ["repair"],
-    "rewind": ["rewind trip 2"], "rm": ["rm notes --yes"], "search": ["search train", "search nothing"],
+    "rewind": ["rewind trip 2"], "rm": ["rm notes --yes"],
+    "search": ["search train", "search nothing"],
     "set": ["set trip --title t"], "show": ["show trip"],
     "state": ["state trip", "state trip set a 1"], "stats": ["stats"], "sweep": ["sweep"],
     "tail": ["tail trip"], "token": ["token new", "token ls"],
@@ -176,8 +179,8 @@ class Json(Every):
             folder = self.copy(f"json-{verb}") if has else None
             for line in JSON.get(verb, ()):
                 env = {**self.env, "QUIPU_STORE": str(folder / "store.db")}
-                done = subprocess.run([harness.program(), *line.split(), "--json"], cwd=folder, env=env,
-                                      capture_output=True, stdin=subprocess.DEVNULL, check=False,
+                done = subprocess.run([harness.program(), *line.split(), "--json"],
+                                      cwd=folder, env=env, capture_output=True, stdin=subprocess.DEVNULL, check=False,
                                       timeout=harness.WAIT_S)
                 self.assertIn(done.returncode, (0, 3) if "nothing" in line else (0,),
                               f"{line}: {done.stderr}")
@@ -207,7 +210,7 @@ class Json(Every):
                                                          map(json.loads, lines.splitlines())])
 
 
-# What reads, or only reports: run in a pipe and on terminals. A verb that is not here is in NO_TEXT.
+# Run in a pipe and on terminals. A verb that is not here is in NO_TEXT.
 TEXT = {
     "bench": "bench --seconds 1", "context": "context trip", "diff": "diff trip trip/other",
     "doctor": "doctor --quick", "export": "export trip --format markdown", "feed": "feed",
