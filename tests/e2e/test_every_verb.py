@@ -180,7 +180,8 @@ class Json(Every):
             for line in JSON.get(verb, ()):
                 env = {**self.env, "QUIPU_STORE": str(folder / "store.db")}
                 done = subprocess.run([harness.program(), *line.split(), "--json"],
-                                      cwd=folder, env=env, capture_output=True, stdin=subprocess.DEVNULL, check=False,
+                                      cwd=folder, env=env, capture_output=True,
+                                      stdin=subprocess.DEVNULL, check=False,
                                       timeout=harness.WAIT_S)
                 self.assertIn(done.returncode, (0, 3) if "nothing" in line else (0,),
                               f"{line}: {done.stderr}")
