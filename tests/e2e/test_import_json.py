@@ -179,7 +179,7 @@ class Kinds(Case):
         self.assertEqual([m["role"] for m in chat["messages"]], [m["role"] for m in CHAT])
         self.assertEqual(chat["messages"][2]["tool_calls"], CHAT[2]["tool_calls"])
 
-    def test_other_names_are_mapped_and_sessions_are_told_apart(self):
+    def test_other_names_are_mapped_and_sessions_are_separate(self):
         path = self.write("x.jsonl", [{"who": "human", "says": "Hi", "talk": "a"},
                                       {"who": "ai", "says": "Ho", "talk": "b"}])
         report = self.load(path, "--map", "role=who,content=says,session_id=talk")
