@@ -4,7 +4,7 @@
 
 #define LIMITS_TEST(name) cmocka_unit_test_setup_teardown(name, st_setup, st_teardown)
 #define LIMITS_WISH "Always mention item number 17."
-#define LIMITS_LINES 10000
+#define LIMITS_LINES (t_long() ? 10000 : 1000)
 
 static quipu_memory_list *limits_list(quipu_store *store, const char *key, int64_t recent)
 {
@@ -167,9 +167,9 @@ static int64_t limits_save(quipu_store *store, int count)
 }
 
 /* Whatever people save stands, and work goes on beside it. */
-static void ten_thousand_lines_that_people_saved_all_stand(void **state)
+static void lines_that_people_saved_all_stand_however_many(void **state)
 {
-    T_LONG_ON_PG("10,000 memories");
+    T_LONG_ON_PG("1,000 memories");
 
     quipu_store *store = *state;
     quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
@@ -186,10 +186,12 @@ static void ten_thousand_lines_that_people_saved_all_stand(void **state)
     assert_int_equal(ran.observations, 1);
     list = limits_list(store, "s", 0);
     assert_int_equal(list->memories.count, LIMITS_LINES + 1);
-    for (size_t i = 0; i < LIMITS_LINES; i++) {
-        assert_int_equal(quipu_memory_at(list->memories, i)->priority, QUIPU_PRIORITY_STANDING);
+    for (int i = 0; i < LIMITS_LINES; i++) {
+        assert_int_equal(quipu_memory_at(list->memories, (size_t)i)->priority,
+                         QUIPU_PRIORITY_STANDING);
     }
-    assert_int_equal(quipu_memory_at(list->memories, LIMITS_LINES)->priority, QUIPU_PRIORITY_HIGH);
+    assert_int_equal(quipu_memory_at(list->memories, list->memories.count - 1)->priority,
+                     QUIPU_PRIORITY_HIGH);
     quipu_free(list);
     options.session_key = QUIPU_STR("s");
     T_OK(quipu_memory_status(store, &options, NULL, &status, &err));
@@ -201,7 +203,7 @@ static void ten_thousand_lines_that_people_saved_all_stand(void **state)
  */
 
 /* Lines as a model's worker leaves them. */
-static void limits_know(quipu_store *store, int count)
+static void limits_know_of(quipu_store *store, int count, int64_t tokens)
 {
     quipu_error err = {0};
 
@@ -210,7 +212,7 @@ static void limits_know(quipu_store *store, int count)
         quipu_memory line = {.kind = QUIPU_OBSERVATION,
                              .session_key = QUIPU_STR("s"),
                              .priority = QUIPU_PRIORITY_MEDIUM,
-                             .token_count = 10,
+                             .token_count = tokens,
                              .source_start = 1,
                              .source_end = 1,
                              .origin = QUIPU_STR("observe/1 m")};
@@ -219,6 +221,41 @@ static void limits_know(quipu_store *store, int count)
         line.content = quipu_cstr(text);
         T_OK(quipu_memory_save(store, quipu_memories_of(&line, 1), NULL, NULL, &err));
     }
+}
+
+static void limits_know(quipu_store *store, int count)
+{
+    limits_know_of(store, count, 10);
+}
+
+/* Whether a model that observes is shown the oldest of so many known lines. */
+static bool limits_shows(model_state *self, const char *key, int count, int64_t tokens)
+{
+    quipu_memory_options options = model_options(self);
+    bool oldest;
+
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL));
+    st_create(self->store, "s");
+    st_append(self->store, "s", key);
+    limits_know_of(self->store, count, tokens);
+    options.reflect_tokens = -1;
+    self->fake.asked_size = 0;
+    assert_int_equal(model_run(self, &options).model_calls, 1);
+    oldest = strstr(self->fake.asked, "tea number 0.") != NULL;
+    assert_non_null(strstr(self->fake.asked, "tea number 1."));
+    return oldest;
+}
+
+/* The newest fifty, and a thousand tokens of them. */
+static void a_model_is_shown_so_many_known_lines_and_no_more(void **state)
+{
+    model_state *self = *state;
+
+    st_create(self->store, "s");
+    assert_true(limits_shows(self, "one", 50, 20));
+    assert_false(limits_shows(self, "two", 51, 1));
+    assert_true(limits_shows(self, "three", 10, 100));
+    assert_false(limits_shows(self, "four", 10, 101));
 }
 
 static quipu_memory_ran limits_reflect(model_state *self, int64_t tokens)
@@ -274,7 +311,8 @@ int main(void)
         cmocka_unit_test(standing_lines_have_two_hundredths_of_the_history),
         cmocka_unit_test(standing_lines_have_two_hundred_tokens_in_a_short_history),
         LIMITS_TEST(the_allowance_is_that_of_the_users_sessions_together),
-        LIMITS_TEST(ten_thousand_lines_that_people_saved_all_stand),
+        LIMITS_TEST(lines_that_people_saved_all_stand_however_many),
+        MODEL_TEST(a_model_is_shown_so_many_known_lines_and_no_more),
         MODEL_TEST(a_reflection_condenses_a_thousand_lines_and_no_more),
         MODEL_TEST(lines_that_people_saved_keep_no_other_from_being_condensed),
     };

@@ -488,6 +488,30 @@ static void a_long_sentence_is_cut_and_one_that_is_longer_is_a_list(void **state
     assert_int_equal(rules_in(QUIPU_ROLE_USER, text)->count, 0);
 }
 
+static void a_year_is_a_date_from_nineteen_hundred_to_twenty_two_hundred(void **state)
+{
+    (void)state;
+    assert_int_equal(rules_in(QUIPU_ROLE_USER, "We met on 1900-05-04.")->count, 1);
+    assert_int_equal(rules_in(QUIPU_ROLE_USER, "We met on 2200-05-04.")->count, 1);
+    assert_int_equal(rules_in(QUIPU_ROLE_USER, "We met on 1899-05-04.")->count, 0);
+    assert_int_equal(rules_in(QUIPU_ROLE_USER, "We met on 2201-05-04.")->count, 0);
+}
+
+/* The last words that the rules see may be the cue. */
+static void a_sentence_has_so_many_words_and_no_more(void **state)
+{
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        char text[QP_RULES_SENTENCE_MAX] = "Use";
+
+        for (int i = 0; i < QP_RULES_WORDS_MAX - 4 + more; i++) {
+            memcpy(text + strlen(text), " units", sizeof(" units"));
+        }
+        memcpy(text + strlen(text), " from now on.", sizeof(" from now on."));
+        assert_int_equal(rules_in(QUIPU_ROLE_USER, text)->count, 1 - more);
+    }
+}
+
 /* Whatever the bytes are, every content is a part of the message and ends between characters. */
 /* What the rules look at, in any order. */
 static const char *const pieces[] = {"I prefer ",
@@ -584,6 +608,8 @@ int main(void)
         cmocka_unit_test(subject_of_a_tool_ends_before_a_nul),
         cmocka_unit_test(a_message_gives_at_most_so_many_observations),
         cmocka_unit_test(a_long_sentence_is_cut_and_one_that_is_longer_is_a_list),
+        cmocka_unit_test(a_year_is_a_date_from_nineteen_hundred_to_twenty_two_hundred),
+        cmocka_unit_test(a_sentence_has_so_many_words_and_no_more),
         cmocka_unit_test(any_bytes_are_read_safely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
