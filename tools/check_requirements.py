@@ -14,6 +14,7 @@ SCENARIOS = 107
 PAGE = "docs/traceability/requirements.md"
 MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
         "docs/traceability/integrity.md", "docs/traceability/recall.md",
+        "docs/traceability/encryption.md",
         "docs/traceability/python.md", "docs/traceability/memory.md",
         "docs/traceability/go-node.md", "docs/traceability/server.md",
         "docs/traceability/cli.md")

@@ -258,6 +258,10 @@ typedef enum app_need {
  * --max-size. False, reported: an option is wrong; exit with APP_USAGE. */
 bool app_open_options(const app_call *call, app_need need, quipu_open_options *ret_options);
 
+/* Adds the key of an encrypted store, when QUIPU_KEY_FILE or QUIPU_PASSPHRASE_FILE names its file;
+ * false: it cannot be used, reported. key.c. */
+bool app_key_options(const app_call *call, quipu_open_options *options);
+
 /* Opens the store of the call with these options. Returns an exit code; a failure is reported with
  * the path and what to do. */
 int app_open(const app_call *call, app_need need, quipu_store **ret_store);

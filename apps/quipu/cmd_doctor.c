@@ -289,6 +289,7 @@ static void doctor_place(doctor_job *job)
 static void doctor_head(doctor_job *job)
 {
     static const char magic[] = "SQLite format 3";
+    static const char encrypted[] = "quipu encrypted";
     unsigned char head[DOCTOR_HEAD_BYTES] = {0};
     FILE *file = fopen(job->path, "rb");
     const size_t n = file != NULL ? fread(head, 1, sizeof(head), file) : 0;
@@ -299,7 +300,9 @@ static void doctor_head(doctor_job *job)
         return;
     }
     fclose(file);
-    if (n < sizeof(head) || memcmp(head, magic, sizeof(magic)) != 0) {
+    if (n == sizeof(head) && memcmp(head, encrypted, sizeof(encrypted)) == 0) {
+        doctor_report(job, DOCTOR_OK, "file", NULL, "%s, encrypted", job->path);
+    } else if (n < sizeof(head) || memcmp(head, magic, sizeof(magic)) != 0) {
         doctor_report(job, n == 0 ? DOCTOR_NOTE : DOCTOR_BAD, "file",
                       n == 0 ? "\"quipu init\" makes it a store"
                              : "name another file with --store, or restore a backup",

@@ -8,6 +8,8 @@ static const app_option init_options[] = {
      .value = "citus",
      .choices = "citus",
      .help = "spread the tables over the workers of Citus (docs/scale.md)"},
+    {.name = "encrypt",
+     .help = "fail unless $QUIPU_KEY_FILE or $QUIPU_PASSPHRASE_FILE names a key"},
     {.name = NULL},
 };
 
@@ -30,6 +32,12 @@ static int init_run(const app_call *call)
     }
     if (app_given(call, "distribute")) {
         making.flags |= QUIPU_OPEN_DISTRIBUTE;
+    }
+    if (app_given(call, "encrypt") && making.key == NULL) {
+        app_report(call, "--encrypt needs a key: name its file in QUIPU_KEY_FILE, or that of a "
+                         "passphrase in QUIPU_PASSPHRASE_FILE\n"
+                         "make one: (umask 077; openssl rand -hex 32 >FILE)");
+        return APP_USAGE;
     }
     if (!app_store_path(call, true, path)) {
         return APP_FAILURE;

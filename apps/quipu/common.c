@@ -309,7 +309,8 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
     int64_t wait_s = -1;
 
     if (!app_number(call, "wait", 0, COMMON_WAIT_S_MAX, &wait_s) ||
-        !app_size(call, "max-size", 1, &options.max_bytes) || !common_log_options(call, &options)) {
+        !app_size(call, "max-size", 1, &options.max_bytes) || !common_log_options(call, &options) ||
+        !app_key_options(call, &options)) {
         return false;
     }
     if (need == APP_NEED_READ || app_given(call, "read-only")) {
@@ -366,6 +367,7 @@ int app_open(const app_call *call, app_need need, quipu_store **ret_store)
 FILE *app_file_open(const char *path, bool *ret_database)
 {
     static const char magic[COMMON_MAGIC_SIZE] = "SQLite format 3";
+    static const char encrypted[COMMON_MAGIC_SIZE] = "quipu encrypted";
     char head[COMMON_MAGIC_SIZE];
     FILE *file;
 
@@ -375,7 +377,8 @@ FILE *app_file_open(const char *path, bool *ret_database)
         return NULL;
     }
     size_t n = fread(head, 1, sizeof(head), file);
-    *ret_database = n == sizeof(head) && memcmp(head, magic, sizeof(head)) == 0;
+    *ret_database = n == sizeof(head) && (memcmp(head, magic, sizeof(head)) == 0 ||
+                                          memcmp(head, encrypted, sizeof(head)) == 0);
     if (fseek(file, 0, SEEK_SET) != 0) {
         fclose(file);
         return NULL;
