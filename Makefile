@@ -19,7 +19,7 @@ help:
 	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, every earlier layout"
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
 	@echo "make test-mcp    the conformance suite of MCP (installs it and Node 22 once, by npm)"
-	@echo "make test-node   the Node package's tests alone; node-package: its tarball, x64 and arm64"
+	@echo "make test-node   the Node package's tests (npm); node-package: its tarball"
 	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
 	@echo "make bench-python  the Python package against the default stores of frameworks"
 	@echo "make test-cross  other processors under qemu, macOS and musl by zig, a chroot, one file"
@@ -140,11 +140,10 @@ bench-go: release
 	@cd bench/go && QUIPU_LIBRARY="$(CURDIR)/build/release/libquipu.so" CGO_ENABLED=0 \
 		GOTOOLCHAIN=local "$$(../../tools/go.sh "$(CURDIR)/build/go")" run .
 
-# The part of make test that needs Node 20 or newer.
+# Node 20 or newer, and packages of the npm registry.
 test-node:
-	@cmake --preset debug >/dev/null
-	@cmake --build --preset debug --target quipu
-	@QUIPU_SOURCE_DIR="$(CURDIR)" QUIPU_BINARY_DIR="$(CURDIR)/build/debug" bash tests/node/test_node.sh
+	@tools/deps.sh test
+	@$(PYTHON) tools/test.py test-node
 
 # The tarball of the npm package, with addons for x64 and arm64, tried in a folder of its own.
 node-package:

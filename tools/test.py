@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The driver behind make test, check-fast, check, test-long and test-cross: runs every stage, goes
-on after a failed one, names what failed and what was skipped, and ends with "N passed, N failed".
-With QUIPU_REQUIRE_ALL=1 a skip counts as a failure."""
+"""The driver behind make test, check-fast, check, test-long, test-node and test-cross: runs every
+stage, goes on after a failed one, names what failed and what was skipped, and ends with "N passed,
+N failed". With QUIPU_REQUIRE_ALL=1 a skip counts as a failure."""
 
 import argparse
 import os
@@ -20,6 +20,7 @@ JOBS = str((os.cpu_count() or 2) + 1)
 # A passed test's whole output is kept: the names of skipped cases stand in it.
 OUTPUT_BYTES_MAX = "50000000"
 SKIPPED_ITSELF = "SKIP_RETURN_CODE"  # how CTest's report says that a test chose to skip
+TARGETS = ("test", "check-fast", "check", "test-long", "test-node", "test-cross")
 FAST_CHECKS = (
     "format", "layers", "style", "words", "measures", "headers", "symbols", "generated",
     "requirements", "amalgamation",
@@ -206,7 +207,8 @@ def room_labels():
 def stages(what):
     """The stages of a target, run one after the other."""
     if what == "test":
-        yield suite("debug: every suite", "debug")
+        # Debian 12 has no Node that is new enough, and its npm is 400 packages: make test-node.
+        yield suite("debug: every suite", "debug", ["-LE", "^node$"])
         yield suite("asan+ubsan: rooms, contract", "asan", ["-L", room_labels(), "-LE", "script"])
         yield suite("tsan: thread tests", "tsan", ["-L", "^thread$"], ["thread_tests"])
         yield compile_only("clang-19: compile everything", "clang")
@@ -226,6 +228,8 @@ def stages(what):
         yield suite("asan+ubsan: long forms of fuzz", "asan", ["-L", "^fuzz$"], timeout_s=7200)
         matrix = ["tests/versions/run.py", "build/debug/bin/quipu"]
         yield scripts("versions: every earlier layout", [("versions", matrix)])
+    elif what == "test-node":
+        yield suite("debug: the Node package", "debug", ["-L", "^node$"])
     elif what == "test-cross":
         yield from cross_stages()
 
@@ -299,7 +303,7 @@ def summary(done):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("test", "check-fast", "check", "test-long", "test-cross"))
+    parser.add_argument("what", choices=TARGETS)
     args = parser.parse_args()
     # A build must not inherit the jobserver of the make that started us.
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
