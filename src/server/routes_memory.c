@@ -27,6 +27,24 @@ static void memory_put(qp_call *call, qp_jsonw *writer, const quipu_memory *memo
     qp_memory_write(writer, &call->server->memory_fields, memory);
 }
 
+/* The memory as it is now, for a caller that may read; for one that may only write, that it is. */
+static quipu_status memory_reply(qp_call *call, int http_status, const quipu_memory *memory,
+                                 quipu_error *reterr)
+{
+    qp_jsonw writer;
+
+    if (!qp_call_may_read(call)) {
+        call->answer.status = 204;
+        return QUIPU_OK;
+    }
+    qp_jsonw_begin(&writer, &call->answer.body);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("memory"));
+    memory_put(call, &writer, memory);
+    qp_jsonw_object_end(&writer);
+    return qp_reply_json(&call->answer, http_status, &writer, reterr);
+}
+
 /* The newest of one kind, in the order of creation; *more is set when there are older ones.
  * One more than the limit is asked for: if it comes, there are older ones, and it is not shown. */
 static quipu_status memory_put_kind(qp_call *call, qp_jsonw *writer, quipu_memory_kind kind,
@@ -231,7 +249,6 @@ quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
     quipu_memory_list *changed = NULL;
     qp_json_doc doc;
-    qp_jsonw writer;
     quipu_status status = qp_body_parse(call, &doc, reterr);
 
     if (status == QUIPU_OK && call->key.p != NULL) {
@@ -246,15 +263,8 @@ quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = quipu_memory_update(call->store, &patch, &call->limits, &changed, reterr);
     }
-    if (status == QUIPU_OK && qp_call_may_read(call)) {
-        qp_jsonw_begin(&writer, &call->answer.body);
-        qp_jsonw_object(&writer);
-        qp_jsonw_key(&writer, QUIPU_STR("memory"));
-        memory_put(call, &writer, quipu_memory_at(changed->memories, 0));
-        qp_jsonw_object_end(&writer);
-        status = qp_reply_json(&call->answer, 200, &writer, reterr);
-    } else if (status == QUIPU_OK) {
-        call->answer.status = 204;
+    if (status == QUIPU_OK) {
+        status = memory_reply(call, 200, quipu_memory_at(changed->memories, 0), reterr);
     }
     quipu_free(changed);
     qp_json_free(&doc);
@@ -514,7 +524,6 @@ quipu_status qp_route_memories_save(qp_call *call, quipu_error *reterr)
     quipu_memory memory = {.kind = (quipu_memory_kind)0};
     quipu_memory_list *saved = NULL;
     qp_json_doc doc;
-    qp_jsonw writer;
     quipu_status status = qp_body_parse(call, &doc, reterr);
     qp_json_iter each = qp_json_each(qp_json_root(&doc));
 
@@ -533,15 +542,8 @@ quipu_status qp_route_memories_save(qp_call *call, quipu_error *reterr)
         status = quipu_memory_save(call->store, quipu_memories_of(&memory, 1), &call->limits,
                                    &saved, reterr);
     }
-    if (status == QUIPU_OK && qp_call_may_read(call)) {
-        qp_jsonw_begin(&writer, &call->answer.body);
-        qp_jsonw_object(&writer);
-        qp_jsonw_key(&writer, QUIPU_STR("memory"));
-        memory_put(call, &writer, quipu_memory_at(saved->memories, 0));
-        qp_jsonw_object_end(&writer);
-        status = qp_reply_json(&call->answer, 201, &writer, reterr);
-    } else if (status == QUIPU_OK) {
-        call->answer.status = 204;
+    if (status == QUIPU_OK) {
+        status = memory_reply(call, 201, quipu_memory_at(saved->memories, 0), reterr);
     }
     quipu_free(saved);
     qp_json_free(&doc);
