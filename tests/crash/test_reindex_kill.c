@@ -21,6 +21,7 @@
 #define OLD_TEXT "knot%dn%d of an older quipu"
 #define NEW_TEXT "cord%dl%dn%d of a later one"
 #define TEXT_MAX 64
+#define KEY_SIZE 16
 
 /* ---- what workers report ------------------------------------------------------------------------
  */
@@ -116,7 +117,7 @@ static void ask_for_old(worker *self, uint64_t *chance, int per_session)
     const int session = (int)t_random_below(chance, SESSIONS);
     const int number = 1 + (int)t_random_below(chance, (uint64_t)per_session);
     char text[TEXT_MAX];
-    char key[8];
+    char key[KEY_SIZE];
 
     (void)snprintf(key, sizeof(key), "old%d", session);
     (void)snprintf(text, sizeof(text), "knot%dn%d", session, number);
@@ -130,7 +131,7 @@ static void ask_for_old(worker *self, uint64_t *chance, int per_session)
 static void append_one(worker *self, int number)
 {
     char text[TEXT_MAX];
-    char key[8];
+    char key[KEY_SIZE];
     quipu_message message;
     quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
@@ -273,7 +274,7 @@ static int64_t fill(quipu_store *store, int per_session)
     static quipu_message messages[QUIPU_BATCH_MAX];
     static char texts[QUIPU_BATCH_MAX][TEXT_MAX];
     quipu_error err = {0};
-    char key[8];
+    char key[KEY_SIZE];
 
     for (int session = 0; session < SESSIONS; session++) {
         (void)snprintf(key, sizeof(key), "old%d", session);
@@ -305,7 +306,7 @@ static void check(crowd *all, int64_t old)
     int64_t indexed = -1;
     int64_t total = old;
     char text[TEXT_MAX];
-    char key[8];
+    char key[KEY_SIZE];
 
     T_OK(quipu_search_index(store, NULL, NULL, &err));
     T_OK(quipu_search_index(store, NULL, &indexed, &err));
