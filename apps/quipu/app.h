@@ -28,6 +28,7 @@
 #define APP_BUSY 5
 
 #define APP_OPTIONS_MAX 32 /* options of one verb, besides the common ones */
+#define APP_REPEATS_MAX 64 /* values of options that may be repeated, in one call */
 #define APP_PATH_MAX 4096
 #define APP_MESSAGE_MAX 2048 /* bytes of one message on stderr; longer ones are cut */
 
@@ -85,6 +86,7 @@ typedef struct app_option {
     const char *choices; /* the allowed values, separated by spaces; NULL: any */
     const char *help;    /* begins in lower case, without a full stop */
     char letter;         /* the short form -x; 0: none */
+    bool repeats;        /* each value counts: use app_each_value() */
 } app_option;
 
 /* Common options; a verb selects them by these bits. Every verb has --help. */
@@ -151,6 +153,11 @@ typedef struct app_call {
     const app_verb *verb;
     const char *values[APP_OPTIONS_MAX]; /* by index in verb->options; NULL: not given */
     const char *common[APP_COMMON_COUNT];
+    struct {
+        const app_option *option;
+        const char *value;
+    } repeats[APP_REPEATS_MAX]; /* in the order of the command line */
+    size_t repeat_count;
     const char *const *arguments;
     int argument_count;
 } app_call;
@@ -164,6 +171,9 @@ bool app_parse(const app_verb *verb, int argc, char **argv, app_call *ret_call);
 
 /* An option's value, "" for one without; NULL when it was not given. Common ones too. */
 const char *app_value(const app_call *call, const char *name);
+
+/* The next value of an option that may be repeated; *at begins with 0. NULL at the end. */
+const char *app_each_value(const app_call *call, const char *name, size_t *at);
 
 /* Whether an option was given. */
 bool app_given(const app_call *call, const char *name);

@@ -176,6 +176,22 @@ static void command_memory(app_chat_state *state)
     }
 }
 
+static void command_tools(app_chat_state *state)
+{
+    for (size_t i = 0; i < state->tools->count; i++) {
+        const quipu_tool *tool = &state->tools->offered[i];
+
+        fputs("- ", stderr);
+        app_put(stderr, tool->name);
+        fputs(": ", stderr);
+        app_put_cut(stderr, tool->description, app_columns() - (int)tool->name.n - 4);
+        fputc('\n', stderr);
+    }
+    if (state->tools->count == 0) {
+        app_report(state->call, "there are no tools; --tool, --mcp and --tools declare some");
+    }
+}
+
 /* The session as Markdown; a file that exists is not replaced. */
 static void command_save(app_chat_state *state, quipu_str path)
 {
@@ -289,6 +305,7 @@ static void command_help(app_chat_state *state)
                "/model [NAME]    show or change the model\n"
                "/file PATH       send a text, an image or a PDF with the next message\n"
                "/memory          what is remembered\n"
+               "/tools           what the model may call\n"
                "/save FILE       write the conversation as Markdown\n"
                "/quit            end the chat, as Ctrl-D does\n"
                "//text           send a message that begins with a slash");
@@ -296,7 +313,7 @@ static void command_help(app_chat_state *state)
 
 bool app_chat_command(app_chat_state *state, quipu_str line, quipu_str *ret_said)
 {
-    static const char names[] = "help fork undo model file memory save quit";
+    static const char names[] = "help fork undo model file memory tools save quit";
     char word[APP_NUMBER_SIZE] = "";
     quipu_str rest = {"", 0};
     size_t n = 1;
@@ -340,9 +357,12 @@ bool app_chat_command(app_chat_state *state, quipu_str line, quipu_str *ret_said
         command_memory(state);
         break;
     case 6:
-        command_save(state, rest);
+        command_tools(state);
         break;
     case 7:
+        command_save(state, rest);
+        break;
+    case 8:
         state->ended = true;
         break;
     default:

@@ -5,6 +5,7 @@
 #include <quipu/model.h>
 
 #include "app.h"
+#include "tools.h"
 
 #define APP_CHAT_FILES_MAX 16               /* files that go with one message */
 #define APP_CHAT_FILE_MAX INT64_C(20971520) /* 20 MiB: providers take no more in one request */
@@ -16,6 +17,7 @@ typedef struct app_chat_state {
     quipu_arena *arena;
     quipu_str key;
     quipu_str model;
+    const app_tools *tools;
     quipu_part files[APP_CHAT_FILES_MAX]; /* of the next message */
     size_t file_count;
     bool ended; /* /quit */

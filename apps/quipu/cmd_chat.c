@@ -13,6 +13,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <quipu/agent.h>
@@ -23,6 +25,7 @@
 #include "memory.h"
 #include "provider.h"
 #include "tags.h"
+#include "tools.h"
 #include "tree.h"
 
 #define CHAT_MILLION 1e6     /* prices are millionths for a million tokens */
@@ -32,6 +35,7 @@
 #define CHAT_MODELS_SHOWN 12 /* models listed when one must be chosen */
 #define CHAT_PASTE_MS 20     /* lines that follow each other so fast were not typed */
 #define CHAT_PROMPT "> "
+#define CHAT_BRACKETS 2 /* columns around a note about a call */
 
 static const app_option chat_options[] = {
     {.name = "model",
@@ -59,6 +63,7 @@ static const app_option chat_options[] = {
      .help = "observe-model: how to condense what is known"},
     {.name = "max-tokens", .value = "N", .help = "the most tokens of an answer"},
     {.name = "timeout", .value = "SECONDS", .help = "the deadline of a turn"},
+    APP_TOOL_OPTIONS,
     {.name = NULL},
 };
 
@@ -84,6 +89,9 @@ typedef struct chat_run {
     app_chat_state state;         /* what commands work on; key and model are taken back from it */
     quipu_memory_options observe; /* of the worker that --observe asks for */
     bool observes;
+    app_tools tools;
+    bool asks;           /* a person can be asked before a tool runs */
+    atomic_bool stopped; /* a signal came in this turn: ends a tool's call */
 
     pthread_mutex_t mutex; /* guards the next two */
     quipu_cancel *cancel;  /* of the current turn, or NULL */
@@ -102,6 +110,7 @@ static void chat_on_signal(void *ctx, int number)
 
     pthread_mutex_lock(&run->mutex);
     run->ended = run->ended || number == SIGTERM;
+    atomic_store(&run->stopped, true);
     if (run->cancel != NULL) {
         quipu_cancel_set(run->cancel);
     } else if (write(run->wake[1], "", 1) != 1) {
@@ -352,68 +361,6 @@ static void chat_print_usage(const chat_run *run, const quipu_turn_result *resul
             plain);
 }
 
-/* Adds the files that go with a message behind its text; returns the number of parts. */
-static size_t chat_files(app_chat_state *state, quipu_part parts[APP_CHAT_FILES_MAX + 1])
-{
-    const size_t n = state->file_count;
-
-    memcpy(parts + 1, state->files, n * sizeof(*parts));
-    state->file_count = 0;
-    return n + 1;
-}
-
-/* One turn; failures are reported. The cancel flag is registered before the turn starts, so that no
- * signal is lost. */
-static int chat_turn(chat_run *run, quipu_str says)
-{
-    quipu_part parts[APP_CHAT_FILES_MAX + 1] = {{.kind = QUIPU_PART_TEXT, .text = says}};
-    const quipu_content input = {.role = QUIPU_ROLE_USER,
-                                 .parts = quipu_parts_of(parts, chat_files(&run->state, parts))};
-    quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
-    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
-    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-    quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_error error = {0};
-    quipu_status status;
-
-    options.key = run->key;
-    options.input = quipu_contents_of(&input, 1);
-    options.request = &run->request;
-    options.model = run->model;
-    options.author = quipu_cstr("assistant");
-    options.token_budget = run->budget;
-    options.flags = app_given(run->call, "no-recall") ? QUIPU_TURN_NO_RECALL : 0;
-    options.flags |= app_given(run->call, "no-memory") ? 0 : QUIPU_TURN_MEMORY;
-    options.observe = run->observes ? &run->observe : NULL;
-    options.embed_model = app_text_value(run->call, "embed");
-    options.embedder = options.embed_model.n > 0 ? run->provider : NULL;
-    options.on_event = chat_on_event;
-    options.event_ctx = run;
-    call.deadline_ms = (int32_t)(run->timeout_s * 1000);
-    call.cancel = quipu_cancel_new();
-    if (call.cancel == NULL || chat_signals_turn(run, call.cancel)) {
-        quipu_cancel_set(call.cancel);
-    }
-    run->last = '\n';
-    status = quipu_turn(run->store, run->provider, &options, &call, &arena, &result, &error);
-    (void)chat_signals_turn(run, NULL);
-    quipu_cancel_free(call.cancel);
-    if (run->last != '\n') {
-        fputc('\n', stdout);
-    }
-    fflush(stdout);
-    if (status == QUIPU_OK) {
-        chat_print_usage(run, &result);
-    } else if (status == QUIPU_CANCELLED) {
-        app_report(run->call, "interrupted; the answer so far is stored");
-    } else {
-        app_report(run->call, "%s", error.message);
-        chat_advise(run, status);
-    }
-    quipu_arena_free(&arena);
-    return app_exit_code(status);
-}
-
 /* ---- input -----------------------------------------------------------------------------------
  */
 
@@ -473,6 +420,193 @@ static bool chat_asked(chat_run *run, const char *prompt, quipu_str *ret_line)
     fputs(prompt, stderr);
     return chat_line(run, ret_line);
 }
+
+/* Whether an answer is this word, in any case. */
+static bool chat_is(quipu_str line, const char *word)
+{
+    while (line.n > 0 && (line.p[line.n - 1] == ' ' || line.p[line.n - 1] == '\r')) {
+        line.n--;
+    }
+    return line.n == strlen(word) && strncasecmp(line.p, word, line.n) == 0;
+}
+
+/* ---- tools -----------------------------------------------------------------------------------
+ */
+
+/* Whether a call runs. */
+typedef enum chat_consent { CHAT_RUNS, CHAT_REFUSED, CHAT_NOT_ALLOWED, CHAT_STOPPED } chat_consent;
+
+/* Asks before a call, with all of its arguments: what is cut off could be what matters. What was
+ * typed before the question is no answer to it. Ctrl-C here ends the turn. */
+static chat_consent chat_ask(chat_run *run, app_tool *tool)
+{
+    quipu_cancel *const cancel = run->cancel; /* written by this thread only */
+    quipu_str line = {NULL, 0};
+    bool answered;
+    char byte;
+
+    (void)tcflush(STDIN_FILENO, TCIFLUSH);
+    (void)chat_signals_turn(run, NULL); /* a signal wakes the question */
+    answered =
+        !atomic_load(&run->stopped) && chat_asked(run, "Run it? [y]es, [n]o, [a]lways: ", &line);
+    (void)chat_signals_turn(run, cancel);
+    if (atomic_load(&run->stopped)) {
+        struct pollfd wake = {.fd = run->wake[0], .events = POLLIN};
+
+        if (poll(&wake, 1, 0) > 0 && read(run->wake[0], &byte, 1) == 1) {
+            fputc('\n', stderr);
+        }
+        return CHAT_STOPPED;
+    }
+    if (answered && (chat_is(line, "a") || chat_is(line, "always"))) {
+        tool->allowed = true;
+        return CHAT_RUNS;
+    }
+    return answered && (chat_is(line, "y") || chat_is(line, "yes")) ? CHAT_RUNS : CHAT_REFUSED;
+}
+
+/* A line about a call on stderr, cut to the terminal's width. */
+static void chat_note(const chat_run *run, const app_tool *tool, const char *between,
+                      quipu_str text)
+{
+    const int room = app_columns() - (int)(tool->offered.name.n + strlen(between)) - CHAT_BRACKETS;
+
+    if (app_given(run->call, "quiet")) {
+        return;
+    }
+    fprintf(stderr, "%s[%s%s", app_style(run->colours, APP_DIM), tool->offered.name.p, between);
+    (void)app_put_cut(stderr, text, room > 0 ? room : 0);
+    fprintf(stderr, "]%s\n", app_style(run->colours, APP_PLAIN));
+}
+
+/* Shows a call, and asks where it is not allowed yet. */
+static chat_consent chat_consents(chat_run *run, app_tool *tool, const quipu_part *call)
+{
+    if (run->last != '\n') { /* an answer's text stands before it */
+        chat_print(run, quipu_cstr("\n"));
+    }
+    if (!tool->allowed && run->asks) {
+        fprintf(stderr, "The model calls %s with:\n", tool->offered.name.p);
+        (void)app_put_wrapped(stderr, call->json.text, "  ", app_columns() - 2);
+        return chat_ask(run, tool);
+    }
+    if (!tool->allowed) {
+        app_report(run->call, "%s was not run: give --allow %s, or --yes", tool->offered.name.p,
+                   tool->offered.name.p);
+        return CHAT_NOT_ALLOWED;
+    }
+    chat_note(run, tool, " ", call->json.text);
+    return CHAT_RUNS;
+}
+
+/* Runs a call; why it failed is shown, too. */
+static quipu_status chat_run_tool(chat_run *run, const app_tool *tool, const quipu_part *call,
+                                  int64_t left_ms, quipu_arena *arena, quipu_json *ret_result)
+{
+    static const char error[] = "{\"error\":";
+    const quipu_status status = app_tools_run(&run->tools, tool, call, left_ms, arena, ret_result);
+
+    if (status == QUIPU_OK && ret_result->text.n >= sizeof(error) &&
+        memcmp(ret_result->text.p, error, sizeof(error) - 1) == 0) {
+        chat_note(run, tool, ": ", ret_result->text);
+    }
+    return status;
+}
+
+/* The turn's tool callback. What goes wrong with a tool is a result, which the model reads. */
+static quipu_status chat_on_tool(void *ctx, const quipu_part *call,
+                                 const quipu_call_options *within, quipu_arena *arena,
+                                 quipu_json *ret_result)
+{
+    chat_run *run = ctx;
+    app_tool *tool = app_tools_find(&run->tools, call->name);
+
+    if (tool == NULL) {
+        return app_tools_error("there is no such tool", arena, ret_result);
+    }
+    switch (chat_consents(run, tool, call)) {
+    case CHAT_RUNS:
+        return chat_run_tool(run, tool, call, within->deadline_ms, arena, ret_result);
+    case CHAT_REFUSED:
+        return app_tools_error("the user refused this call", arena, ret_result);
+    case CHAT_NOT_ALLOWED:
+        return app_tools_error("this tool is not allowed to run", arena, ret_result);
+    case CHAT_STOPPED:
+        break;
+    }
+    return QUIPU_CANCELLED;
+}
+
+/* ---- one turn --------------------------------------------------------------------------------
+ */
+
+/* Adds the files that go with a message behind its text; returns the number of parts. */
+static size_t chat_files(app_chat_state *state, quipu_part parts[APP_CHAT_FILES_MAX + 1])
+{
+    const size_t n = state->file_count;
+
+    memcpy(parts + 1, state->files, n * sizeof(*parts));
+    state->file_count = 0;
+    return n + 1;
+}
+
+/* One turn; failures are reported. The cancel flag is registered before the turn starts, so that no
+ * signal is lost. */
+static int chat_turn(chat_run *run, quipu_str says)
+{
+    quipu_part parts[APP_CHAT_FILES_MAX + 1] = {{.kind = QUIPU_PART_TEXT, .text = says}};
+    const quipu_content input = {.role = QUIPU_ROLE_USER,
+                                 .parts = quipu_parts_of(parts, chat_files(&run->state, parts))};
+    quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_error error = {0};
+    quipu_status status;
+
+    options.key = run->key;
+    options.input = quipu_contents_of(&input, 1);
+    options.request = &run->request;
+    options.model = run->model;
+    options.author = quipu_cstr("assistant");
+    options.token_budget = run->budget;
+    options.flags = app_given(run->call, "no-recall") ? QUIPU_TURN_NO_RECALL : 0;
+    options.flags |= app_given(run->call, "no-memory") ? 0 : QUIPU_TURN_MEMORY;
+    options.observe = run->observes ? &run->observe : NULL;
+    options.embed_model = app_text_value(run->call, "embed");
+    options.embedder = options.embed_model.n > 0 ? run->provider : NULL;
+    options.on_tool = chat_on_tool;
+    options.tool_ctx = run;
+    options.on_event = chat_on_event;
+    options.event_ctx = run;
+    call.deadline_ms = (int32_t)(run->timeout_s * 1000);
+    call.cancel = quipu_cancel_new();
+    atomic_store(&run->stopped, false);
+    if (call.cancel == NULL || chat_signals_turn(run, call.cancel)) {
+        quipu_cancel_set(call.cancel);
+    }
+    run->last = '\n';
+    status = quipu_turn(run->store, run->provider, &options, &call, &arena, &result, &error);
+    (void)chat_signals_turn(run, NULL);
+    quipu_cancel_free(call.cancel);
+    if (run->last != '\n') {
+        fputc('\n', stdout);
+    }
+    fflush(stdout);
+    if (status == QUIPU_OK) {
+        chat_print_usage(run, &result);
+    } else if (status == QUIPU_CANCELLED) {
+        app_report(run->call, "interrupted; the answer so far is stored");
+    } else {
+        app_report(run->call, "%s", error.message);
+        chat_advise(run, status);
+    }
+    quipu_arena_free(&arena);
+    return app_exit_code(status);
+}
+
+/* ---- the conversation ------------------------------------------------------------------------
+ */
 
 /* What a person says: a line, and those that came at once with it, as a paste does where no library
  * takes it as one. A command is a line of its own. */
@@ -607,10 +741,12 @@ static int chat_talk(chat_run *run)
     quipu_str text = app_text_value(run->call, "text");
     int code;
 
-    if (text.p != NULL) {
-        return app_is_blank(text) ? app_usage(run->call, "--text is empty") : chat_turn(run, text);
-    }
     app_lines_begin(&run->lines, stdin);
+    if (text.p != NULL) {
+        code = app_is_blank(text) ? app_usage(run->call, "--text is empty") : chat_turn(run, text);
+        app_lines_end(&run->lines);
+        return code;
+    }
     run->edits = run->terminal && app_edit_load();
     if (run->edits) {
         chat_recall_lines(run);
@@ -648,6 +784,7 @@ static bool chat_read(chat_run *run)
     }
     run->shown = isatty(STDOUT_FILENO) != 0;
     run->terminal = isatty(STDIN_FILENO) != 0;
+    run->asks = run->terminal && isatty(STDERR_FILENO) != 0;
     run->colours = app_colours(call);
     return true;
 }
@@ -730,14 +867,22 @@ static int chat_run_verb(const app_call *call)
     if (!chat_signals_begin(&run)) { /* before libcurl starts threads, which inherit the mask */
         return app_fail_errno(call, "signals");
     }
+    if (app_tools_wanted(call)) {
+        (void)signal(SIGPIPE, SIG_IGN); /* a tool may end before it has read its arguments */
+    }
     code = app_provider_open(call, &run.provider);
+    if (code == APP_OK) {
+        code = app_tools_begin(&run.tools, call, run.asks, &run.stopped);
+    }
+    run.request.tools = quipu_tools_of(run.tools.offered, run.tools.count);
     if (code == APP_OK) {
         code = app_open(call, APP_NEED_NEW, &run.store);
     }
     if (code == APP_OK) {
         code = chat_begin(&run);
     }
-    run.state = (app_chat_state){.call = call, .store = run.store, .arena = &run.arena};
+    run.state = (app_chat_state){
+        .call = call, .store = run.store, .arena = &run.arena, .tools = &run.tools};
     if (code == APP_OK) {
         chat_observe(&run);
         code = chat_talk(&run);
@@ -745,6 +890,7 @@ static int chat_run_verb(const app_call *call)
     chat_observed(&run);
     quipu_close(run.store);
     quipu_provider_close(run.provider);
+    app_tools_end(&run.tools);
     quipu_arena_free(&run.arena);
     return code;
 }
@@ -760,7 +906,7 @@ const app_verb app_verb_chat = {
             "Examples:\n"
             "  quipu chat trip --base-url http://127.0.0.1:8080/v1\n"
             "  quipu chat trip --model gpt-4o-mini --text 'When do we leave?'",
-    .common = APP_STORE | APP_ADDS | APP_COLOR | APP_QUIET,
+    .common = APP_STORE | APP_ADDS | APP_COLOR | APP_QUIET | APP_YES,
     .options = chat_options,
     .run = chat_run_verb,
 };

@@ -1,7 +1,7 @@
 /* Lines of a descriptor (lines.h). Reads with read(2) rather than stdio, so that poll(2) knows
  * whether a read would block: stdio's buffer would hide input from it.
  *
- * Owns: the buffer, which grows to the longest line. One thread. */
+ * Owns: the buffer, which grows to the longest line, at most to `max`. One thread. */
 #include "lines.h"
 
 #include <errno.h>
@@ -81,8 +81,13 @@ app_line app_lines_next(app_lines *lines, bool wait, quipu_str *ret_line)
         const size_t left = lines->n - lines->looked;
         const char *end = left > 0 ? memchr(lines->buf + lines->looked, '\n', left) : NULL;
 
+        const size_t to = end != NULL ? (size_t)(end - lines->buf) : lines->n;
+
+        if (lines->max > 0 && to - lines->at > lines->max) {
+            errno = EMSGSIZE;
+            return APP_LINE_FAILED;
+        }
         if (end != NULL || (lines->ended && lines->n > lines->at)) {
-            const size_t to = end != NULL ? (size_t)(end - lines->buf) : lines->n;
             *ret_line = (quipu_str){lines->buf + lines->at, to - lines->at};
             lines->at = lines->looked = end != NULL ? to + 1 : to;
             return APP_LINE_GOT;

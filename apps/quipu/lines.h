@@ -12,6 +12,7 @@ typedef struct app_lines {
     size_t n;      /* bytes in the buffer */
     size_t looked; /* no line ends before this */
     size_t size;
+    size_t max;     /* the most bytes of a line; 0: no limit */
     int64_t passed; /* bytes consumed before the buffer's first */
     bool ended;
 } app_lines;
@@ -20,7 +21,7 @@ typedef enum app_line {
     APP_LINE_GOT,
     APP_LINE_NOT_YET, /* only without `wait` */
     APP_LINE_END,
-    APP_LINE_FAILED /* errno is set */
+    APP_LINE_FAILED /* errno is set; EMSGSIZE: the line is too long */
 } app_line;
 
 /* Nothing may have been read from `file` before. */

@@ -173,6 +173,15 @@ static bool options_take(app_call *call, const options_slot *slot, const char *v
         return false;
     }
     *slot->value = value;
+    if (slot->option->repeats) {
+        if (call->repeat_count == APP_REPEATS_MAX) {
+            app_usage(call, "--%s: a call has at most %d options that may be repeated",
+                      slot->option->name, APP_REPEATS_MAX);
+            return false;
+        }
+        call->repeats[call->repeat_count].option = slot->option;
+        call->repeats[call->repeat_count++].value = value;
+    }
     snprintf(what, sizeof(what), "--%s", slot->option->name);
     return options_choose(call, what, slot->option->choices, value);
 }
@@ -285,6 +294,18 @@ const char *app_value(const app_call *call, const char *name)
     for (size_t i = 0; app_commons[i].option.name != NULL; i++) {
         if (strcmp(app_commons[i].option.name, name) == 0) {
             return call->common[i];
+        }
+    }
+    return NULL;
+}
+
+const char *app_each_value(const app_call *call, const char *name, size_t *at)
+{
+    while (*at < call->repeat_count) {
+        const size_t i = (*at)++;
+
+        if (strcmp(call->repeats[i].option->name, name) == 0) {
+            return call->repeats[i].value;
         }
     }
     return NULL;

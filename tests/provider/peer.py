@@ -62,6 +62,22 @@ def talk_openai(body):
     return [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
 
 
+def call_openai(body):
+    """Calls of tools, by the lines of a user: NAME, or NAME {arguments}. Results are repeated."""
+    last = body["messages"][-1]
+    if last["role"] != "user":
+        return talk_openai(body)
+    calls = [line.partition(" ") for line in last["content"].splitlines()]
+    calls = [{"index": at, "id": f"t{len(body['messages'])}_{at}", "type": "function",
+              "function": {"name": name, "arguments": arguments or "{}"}}
+             for at, (name, _, arguments) in enumerate(calls)]
+    head = {"id": "c1", "model": "peer"}
+    events = [{**head, "choices": [{"index": 0, "delta": {"content": "I look."}}]},
+              {**head, "choices": [{"index": 0, "delta": {"tool_calls": calls}}]},
+              {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}]
+    return [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
+
+
 def talk_anthropic(body):
     """The same in Anthropic's events, with a thought that is signed."""
     blocks = body["messages"][-1]["content"]
@@ -181,6 +197,13 @@ class Peer(socketserver.StreamRequestHandler):
     def do_talk(self, _):
         self.put(CHUNKED)
         for event in talk(self.path, self.body):
+            self.put_chunk(event)
+        self.put("0\r\n\r\n")
+        return True
+
+    def do_call(self, _):
+        self.put(CHUNKED)
+        for event in call_openai(json.loads(self.body)):
             self.put_chunk(event)
         self.put("0\r\n\r\n")
         return True
