@@ -157,36 +157,43 @@ static bool child_pipe(int ends[2], int ours)
            fcntl(ends[ours], F_SETFL, O_NONBLOCK) == 0;
 }
 
-/* The environment with `more` in front, where getenv() finds it first; NULL without memory. */
+/* Whether one of `more` has the name of "NAME=VALUE". */
+static bool child_replaces(char *const *more, const char *variable)
+{
+    const size_t n = strcspn(variable, "=") + 1;
+
+    while (*more != NULL && strncmp(*more, variable, n) != 0) {
+        more++;
+    }
+    return *more != NULL;
+}
+
+/* The environment with `more` in place of variables of the same names; NULL without memory. */
 static char **child_environment(char *const *more, quipu_arena *arena)
 {
-    size_t mine = 0;
-    size_t all = 0;
+    size_t room = 1;
+    size_t count = 0;
     char **names;
 
-    while (more[mine] != NULL) {
-        mine++;
+    for (size_t i = 0; more[i] != NULL; i++) {
+        room++;
     }
-    while (environ[all] != NULL) {
-        all++;
+    for (size_t i = 0; environ[i] != NULL; i++) {
+        room++;
     }
-    names = quipu_arena_alloc(arena, (mine + all + 1) * sizeof(*names));
+    names = quipu_arena_alloc(arena, room * sizeof(*names));
     if (names == NULL) {
         return NULL;
     }
-    memcpy(names, more, mine * sizeof(*names));
-    for (size_t i = 0; i < all; i++) {
-        const size_t n = strcspn(environ[i], "=") + 1;
-        bool hidden = false;
-
-        for (size_t k = 0; k < mine && !hidden; k++) {
-            hidden = strncmp(more[k], environ[i], n) == 0;
-        }
-        if (!hidden) {
-            names[mine++] = environ[i];
+    for (size_t i = 0; more[i] != NULL; i++) {
+        names[count++] = more[i];
+    }
+    for (size_t i = 0; environ[i] != NULL; i++) {
+        if (!child_replaces(more, environ[i])) {
+            names[count++] = environ[i];
         }
     }
-    names[mine] = NULL;
+    names[count] = NULL;
     return names;
 }
 

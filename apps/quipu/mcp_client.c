@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "text.h"
+
 /* The revision that is asked for. From 2026-07-28 on requests have another form; servers of that
  * revision speak this one, too. */
 #define MCP_VERSION "2025-11-25"
@@ -149,13 +151,16 @@ static mcp_taken mcp_take(app_mcp *mcp, quipu_str line, int64_t id, const app_tr
     const app_tree *root = NULL;
     quipu_status status;
 
+    if (!app_is_utf8(line)) {
+        return MCP_OTHER; /* no message: skipped */
+    }
     quipu_arena_reset(&mcp->arena);
     status = quipu_arena_copy(&mcp->arena, line, &copy); /* the line is gone with the next one */
     if (status == QUIPU_OK) {
         status = app_tree_read(copy, &mcp->arena, &root);
     }
     if (status != QUIPU_OK || root->kind != APP_TREE_OBJECT) {
-        return status == QUIPU_NOMEM ? MCP_NO_MEMORY : MCP_OTHER; /* no message: skipped */
+        return status == QUIPU_NOMEM ? MCP_NO_MEMORY : MCP_OTHER;
     }
     if (app_tree_get(root, "method") != NULL) {
         return app_tree_get(root, "id") == NULL || mcp_reply(mcp, root) ? MCP_OTHER : MCP_NO_MEMORY;

@@ -56,6 +56,19 @@ size_t app_char_next(const char *p, size_t n, uint32_t *ret_c)
     return length;
 }
 
+bool app_is_utf8(quipu_str text)
+{
+    for (size_t at = 0; at < text.n;) {
+        uint32_t c;
+
+        at += app_char_next(text.p + at, text.n - at, &c);
+        if (c == APP_CHAR_BAD) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* C0 and C1 controls, bidirectional controls, line and paragraph separators, invisible operators
  * and tags. */
 bool app_char_is_unsafe(uint32_t c)

@@ -9,6 +9,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "text.h"
+
 #define TOOLS_PAGES_MAX 100        /* of a server's list: one that never ends is given up */
 #define TOOLS_DESCRIPTION_SIZE 512 /* bytes of a description of ours, with its NUL */
 #define TOOLS_ANY_ARGUMENTS "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}"
@@ -104,6 +106,9 @@ static void tools_describe(char *const *words, char *ret_text, size_t size)
 
     for (size_t i = 0; words[i] != NULL && n < size; i++) {
         n += (size_t)snprintf(ret_text + n, size - n, " %s", words[i]);
+    }
+    while (!app_is_utf8(quipu_cstr(ret_text))) { /* cut within a character, or of other bytes */
+        ret_text[strlen(ret_text) - 1] = '\0';
     }
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
 #include "tools.h"
 
 /* A text with its NUL in the arena; NULL: no memory, or it is no string. */
@@ -176,7 +177,8 @@ int app_tools_file(app_tools *tools, const char *path)
     if (n > APP_TOOL_FILE_MAX) {
         return app_usage(tools->call, "%s is larger than %d bytes", path, APP_TOOL_FILE_MAX);
     }
-    return app_tree_read((quipu_str){text, n}, &tools->arena, &root) == QUIPU_OK
+    return app_is_utf8((quipu_str){text, n}) &&
+                   app_tree_read((quipu_str){text, n}, &tools->arena, &root) == QUIPU_OK
                ? file_entries(tools, path, root)
                : app_usage(tools->call, "%s is not JSON", path);
 }

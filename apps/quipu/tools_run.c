@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "text.h"
 #include "tools.h"
 
 #define RUN_WHY_SIZE (APP_MCP_WHY_SIZE + 64)
@@ -23,15 +24,32 @@ typedef struct run_failure {
     quipu_str said; /* on stderr */
 } run_failure;
 
-/* A failure as a JSON object in the arena. */
+/* JSON in memory, which is written between these two; the result lies in the arena. */
+static bool run_write(app_json *json, char **text, size_t *n)
+{
+    *json = (app_json){.out = open_memstream(text, n)};
+    return json->out != NULL;
+}
+
+static quipu_status run_written(app_json *json, char **text, const size_t *n, quipu_arena *arena,
+                                quipu_json *ret_result)
+{
+    const quipu_status status =
+        fclose(json->out) == 0 ? quipu_arena_copy(arena, (quipu_str){*text, *n}, &ret_result->text)
+                               : QUIPU_NOMEM;
+
+    free(*text);
+    return status;
+}
+
+/* A failure as a JSON object. */
 static quipu_status run_fail(const run_failure *failure, quipu_arena *arena, quipu_json *ret_result)
 {
     char *text = NULL;
     size_t n = 0;
-    app_json json = {.out = open_memstream(&text, &n)};
-    quipu_status status = QUIPU_NOMEM;
+    app_json json;
 
-    if (json.out == NULL) {
+    if (!run_write(&json, &text, &n)) {
         return QUIPU_NOMEM;
     }
     app_json_open(&json, NULL, '{');
@@ -43,11 +61,7 @@ static quipu_status run_fail(const run_failure *failure, quipu_arena *arena, qui
         app_json_text(&json, "stderr", failure->said);
     }
     app_json_close(&json, '}');
-    if (fclose(json.out) == 0) {
-        status = quipu_arena_copy(arena, (quipu_str){text, n}, &ret_result->text);
-    }
-    free(text);
-    return status;
+    return run_written(&json, &text, &n, arena, ret_result);
 }
 
 quipu_status app_tools_error(const char *why, quipu_arena *arena, quipu_json *ret_result)
@@ -55,18 +69,28 @@ quipu_status app_tools_error(const char *why, quipu_arena *arena, quipu_json *re
     return run_fail(&(run_failure){.why = why}, arena, ret_result);
 }
 
-/* A result above the limit is not cut: half of an answer misleads. */
-static quipu_status run_result(quipu_str text, quipu_arena *arena, quipu_json *ret_result)
+/* A result above the limit is not cut: half of an answer misleads. Bytes that are no text become
+ * U+FFFD. Without any text the result would be null; that a tool said nothing is a result, too. */
+static quipu_status run_result(quipu_str result, quipu_arena *arena, quipu_json *ret_result)
 {
     char why[RUN_WHY_SIZE];
+    char *text = NULL;
+    size_t n = 0;
+    app_json json;
 
-    if (text.n > APP_TOOL_OUTPUT_MAX) {
+    if (result.n > APP_TOOL_OUTPUT_MAX) {
         (void)snprintf(why, sizeof(why), "the result has more than %d bytes; ask for less",
                        APP_TOOL_OUTPUT_MAX);
         return app_tools_error(why, arena, ret_result);
     }
-    /* Without text the result would be null, which says that the tool failed to answer. */
-    return quipu_arena_copy(arena, text.n > 0 ? text : quipu_cstr("\"\""), &ret_result->text);
+    if (result.n > 0 && app_is_utf8(result)) {
+        return quipu_arena_copy(arena, result, &ret_result->text);
+    }
+    if (!run_write(&json, &text, &n)) {
+        return QUIPU_NOMEM;
+    }
+    app_json_text(&json, NULL, (quipu_str){result.n > 0 ? result.p : "", result.n});
+    return run_written(&json, &text, &n, arena, ret_result);
 }
 
 static quipu_status run_late(int64_t ms, quipu_arena *arena, quipu_json *ret_result)

@@ -18,7 +18,7 @@ PEER = harness.ROOT / "tests" / "provider" / "peer.py"
 KEY = "sk-e2e-0123456789"
 
 
-class Chat(harness.Case):
+class Model(harness.Case):
     """Each test has a peer of its own; `self.url` is its address."""
 
     def setUp(self):
@@ -63,6 +63,8 @@ class Chat(harness.Case):
         lines = self.log.read_text(encoding="utf-8").splitlines()
         return [json.loads(json.loads(line)["body"] or "null") for line in lines]
 
+
+class Chat(Model):
     def test_one_text_is_answered_and_kept(self):
         result = self.chat("talk", "--model", "m", "--text", "hello")
         self.assertEqual(result.out, "You said: hello.\n")
