@@ -249,6 +249,10 @@ int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
 /* Whether a session has a key like this one, which has none: it is mistyped. */
 bool app_key_is_near(const app_call *call, quipu_str key);
 
+/* What an errno means. */
+#define APP_ERRNO_SIZE 256
+const char *app_errno_text(int number, char ret_text[APP_ERRNO_SIZE]);
+
 /* Reports a failed system call on `what`, by errno; returns the exit code. */
 int app_fail_errno(const app_call *call, const char *what);
 

@@ -49,6 +49,14 @@ static bool child_is_operator(const char *word)
     return app_word_number("| || & && ; > >> < << 2>&1", word) >= 0;
 }
 
+/* Whether a backslash here makes the next byte an ordinary one. Between double quotes it is one
+ * itself, but before a quote or another one; between single quotes always. */
+static bool child_escapes(const char *at, const char *end, char quote)
+{
+    return *at == '\\' && quote != '\'' && at + 1 < end &&
+           (quote == '\0' || at[1] == '"' || at[1] == '\\');
+}
+
 /* Copies one word to `to`, which has room for it; returns the end of the word in the command. NULL:
  * a quote is open at the end. *ret_plain: nothing of it was quoted. */
 static const char *child_word(const char *at, const char *end, char *to, bool *ret_plain)
@@ -62,8 +70,7 @@ static const char *child_word(const char *at, const char *end, char *to, bool *r
             *ret_plain = false;
         } else if (quote != '\0' && *at == quote) {
             quote = '\0';
-        } else if (*at == '\\' && quote != '\'' && at + 1 < end &&
-                   (quote == '\0' || at[1] == '"' || at[1] == '\\')) {
+        } else if (child_escapes(at, end, quote)) {
             *to++ = *++at;
             *ret_plain = false;
         } else {

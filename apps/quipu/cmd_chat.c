@@ -902,10 +902,14 @@ const app_verb app_verb_chat = {
     .arguments_max = 1,
     .summary = "chat with a model, and store the conversation",
     .note = "On a terminal /help lists commands: /fork, /undo, /model, /file, /memory, /save.\n"
+            "You are asked before a tool runs, unless --allow NAME or --yes lets it; without\n"
+            "a terminal no other runs. No shell reads a command: sh -c '...' asks for one.\n"
             "\n"
             "Examples:\n"
             "  quipu chat trip --base-url http://127.0.0.1:8080/v1\n"
-            "  quipu chat trip --model gpt-4o-mini --text 'When do we leave?'",
+            "  quipu chat trip --model gpt-4o-mini --text 'When do we leave?'\n"
+            "  quipu chat trip --tool 'today=date +%F' --allow today --text 'What day is it?'\n"
+            "  quipu chat trip --mcp 'quipu mcp' --yes --text 'What did I note last week?'",
     .common = APP_STORE | APP_ADDS | APP_COLOR | APP_QUIET | APP_YES,
     .options = chat_options,
     .run = chat_run_verb,

@@ -191,15 +191,20 @@ int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
 }
 
 /* ENOENT becomes APP_NOT_FOUND. */
+const char *app_errno_text(int number, char ret_text[APP_ERRNO_SIZE])
+{
+    if (strerror_r(number, ret_text, APP_ERRNO_SIZE) != 0) {
+        snprintf(ret_text, APP_ERRNO_SIZE, "error %d", number);
+    }
+    return ret_text;
+}
+
 int app_fail_errno(const app_call *call, const char *what)
 {
     const int number = errno;
-    char text[APP_MESSAGE_MAX / 4];
+    char text[APP_ERRNO_SIZE];
 
-    if (strerror_r(number, text, sizeof(text)) != 0) {
-        snprintf(text, sizeof(text), "error %d", number);
-    }
-    app_report(call, "%s: %s", what, text);
+    app_report(call, "%s: %s", what, app_errno_text(number, text));
     return number == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
 }
 

@@ -1,6 +1,6 @@
 /* Client of an MCP server (mcp_client.h).
  *
- *   app_mcp_start() ─▶ initialize, notifications/initialized ─▶ tools/list ─▶ tools/call ...
+ *   app_mcp_start(): "initialize" ─▶ app_mcp_tools(): page after page ─▶ app_mcp_call() ...
  *
  * Owns: the server's process and what was not sent yet. Called by: tools.c, one request at a time.
  * One thread. Reading and writing take turns, so that neither side waits for a full pipe.
@@ -21,7 +21,7 @@
 #define MCP_VERSION "2025-11-25"
 
 #define MCP_GRACE_MS 2000 /* a server whose stdin is closed ends by itself */
-#define MCP_LAST_MS 500   /* for one that closed its stdout, or that is given up */
+#define MCP_LAST_MS 500   /* for one that closed its stdout, or that is dropped */
 #define MCP_NO_METHOD (-32601)
 
 /* ---- ending ----------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ static mcp_taken mcp_take(app_mcp *mcp, quipu_str line, int64_t id, const app_tr
         return app_tree_get(root, "id") == NULL || mcp_reply(mcp, root) ? MCP_OTHER : MCP_NO_MEMORY;
     }
     if (app_tree_int(root, "id", 0) != id) {
-        return MCP_OTHER; /* late: its request is given up */
+        return MCP_OTHER; /* late: nobody waits for it any more */
     }
     *ret_answer = root;
     return MCP_ANSWER;
@@ -255,7 +255,7 @@ static app_mcp_outcome mcp_ask(app_mcp *mcp, mcp_message *message, const app_unt
 /* ---- methods ---------------------------------------------------------------------------------
  */
 
-/* Whether a revision has the same tools/list and tools/call. */
+/* Whether a revision lists and calls tools in the same form. */
 static bool mcp_knows(quipu_str version)
 {
     static const char *const names[] = {"2024-11-05", "2025-03-26", "2025-06-18", MCP_VERSION};
@@ -305,7 +305,10 @@ app_mcp_outcome app_mcp_start(app_mcp *mcp, char *const *words, char *const *mor
 {
     *mcp = (app_mcp){.lines = {.max = APP_MCP_LINE_MAX}};
     if (!app_child_start(&mcp->child, words, more)) {
-        (void)snprintf(mcp->why, sizeof(mcp->why), "it cannot be started: %s", strerror(errno));
+        char text[APP_ERRNO_SIZE];
+
+        (void)snprintf(mcp->why, sizeof(mcp->why), "it cannot be started: %s",
+                       app_errno_text(errno, text));
         return APP_MCP_ENDED;
     }
     mcp->lines.fd = mcp->child.output;

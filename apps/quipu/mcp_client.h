@@ -33,12 +33,12 @@ typedef enum app_mcp_outcome {
 app_mcp_outcome app_mcp_start(app_mcp *mcp, char *const *words, char *const *more,
                               const app_until *until);
 
-/* A page of its tools, from `cursor` on (absent: the first): the result of "tools/list". Results
+/* A page of its tools, from `cursor` on (absent: the first): the result of that method. Results
  * live until the next request. */
 app_mcp_outcome app_mcp_tools(app_mcp *mcp, quipu_str cursor, const app_until *until,
                               const app_tree **ret_result);
 
-/* Calls a tool with a JSON object: the result of "tools/call". */
+/* Calls a tool with a JSON object: its result. */
 app_mcp_outcome app_mcp_call(app_mcp *mcp, quipu_str name, quipu_str arguments,
                              const app_until *until, const app_tree **ret_result);
 

@@ -11,8 +11,8 @@
 
 #include "text.h"
 
-#define TOOLS_PAGES_MAX 100        /* of a server's list: one that never ends is given up */
-#define TOOLS_DESCRIPTION_SIZE 512 /* bytes of a description of ours, with its NUL */
+#define TOOLS_PAGES_MAX 100        /* of a server's list: one that never ends is abandoned */
+#define TOOLS_DESCRIPTION_SIZE 512 /* bytes of a command's without one, with its NUL */
 #define TOOLS_ANY_ARGUMENTS "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}"
 #define TOOLS_NAME_RULE                                                                            \
     "a name has 1 to 64 letters, digits, \"_\" or \"-\", and begins with a letter"
@@ -96,8 +96,7 @@ static int tools_add(app_tools *tools, const app_tool *tool)
 /* ---- commands --------------------------------------------------------------------------------
  */
 
-/* What a model is told of a command without a description: it knows most programs by their
- * names. */
+/* The description of a command that has none: models know most programs by their names. */
 static void tools_describe(char *const *words, char *ret_text, size_t size)
 {
     size_t n = (size_t)snprintf(ret_text, size,

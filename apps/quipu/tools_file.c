@@ -26,8 +26,8 @@ static char *file_text(app_tools *tools, const app_tree *tree)
     return text;
 }
 
-/* The words of "command" and "args". A tool's command without "args" is split as one of --tool is; a
- * server's is the program, as other clients take it. NULL: *ret_why. */
+/* The words of "command" and "args". A tool's command without "args" is split as that of --tool is;
+ * a server's is the program, as other clients take it. NULL: *ret_why. */
 static char **file_words(app_tools *tools, const app_tree *entry, bool splits, const char **ret_why)
 {
     const app_tree *command = app_tree_get(entry, "command");

@@ -191,9 +191,10 @@ static quipu_status run_command_call(const app_tool *tool, quipu_str arguments,
     }
     if (!app_child_start(&run.child, tool->words, NULL)) {
         char why[RUN_WHY_SIZE];
+        char text[APP_ERRNO_SIZE];
 
         (void)snprintf(why, sizeof(why), "%.300s cannot be started: %s", tool->words[0],
-                       strerror(errno));
+                       app_errno_text(errno, text));
         free(run.output);
         return app_tools_error(why, arena, ret_result);
     }

@@ -5,6 +5,7 @@ line of what a user says, NAME {arguments}, is a call of the model."""
 import json
 import os
 import pathlib
+import shlex
 import signal
 import sys
 import time
@@ -154,7 +155,8 @@ class Commands(Tools):
         argument = json.dumps({"text": "y" * 300000})
         self.assertEqual(self.result(f"d {argument}", "--tool", "d=echo unread",
                                      "--budget", "400000"), {"result": "unread"})
-        said = self.script("said", "head -c 300000 /dev/zero | tr '\\0' e >&2; echo end >&2; exit 1")
+        said = self.script("said", "exec >&2\nhead -c 300000 /dev/zero | tr '\\0' e\n"
+                                   "echo end\nexit 1")
         got = self.result("d", "--tool", f"d={said}", "--budget", "400000")
         self.assertEqual((len(got["stderr"]), got["stderr"][-4:]), (1999, "eend"))
 
@@ -409,6 +411,22 @@ class Servers(Tools):
         self.ask("s15_echo", "--yes", *servers)
         err = self.ask("x", "--yes", *servers, "--mcp", f"more={self.server('good')}", code=2).err
         self.assertIn("at most 16 MCP servers", err)
+
+
+class Examples(Tools):
+    def test_the_examples_offer_their_tools(self):
+        page = (harness.ROOT / "docs/man/quipu-chat.1").read_text(encoding="utf-8")
+        shown = page.split(".SH EXAMPLES")[1].replace("\\-", "-").splitlines()
+        bin_dir = self.folder / "bin"
+        bin_dir.mkdir()
+        (bin_dir / "quipu").symlink_to(harness.program())
+        self.env["PATH"] = f"{bin_dir}:{self.env['PATH']}"
+        for option, tool in (("--tool ", "today"), ("--mcp ", "recall")):
+            line, = [line for line in shown if option in line]
+            words = shlex.split(line)[1:]
+            self.run_quipu(*words, env={"QUIPU_BASE_URL": f"{self.url}/one"})
+            offered = [t["function"]["name"] for t in self.requests()[-1]["tools"]]
+            self.assertIn(tool, offered)
 
 
 class Files(Tools):
