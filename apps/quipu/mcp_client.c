@@ -88,8 +88,9 @@ static bool mcp_send(app_mcp *mcp, mcp_message *message)
 
     app_json_close(&message->json, '}');
     if (fclose(message->json.out) == 0) {
-        memmove(mcp->sending, mcp->sending + mcp->sent,
-                mcp->sending != NULL ? mcp->size - mcp->sent : 0);
+        if (mcp->sent > 0) {
+            memmove(mcp->sending, mcp->sending + mcp->sent, mcp->size - mcp->sent);
+        }
         mcp->size -= mcp->sent;
         mcp->sent = 0;
         grown = realloc(mcp->sending, mcp->size + message->n);

@@ -179,14 +179,15 @@ static int tools_listed(app_tools *tools, app_mcp *server, quipu_str prefix, con
 
     if (own.n <= APP_TOOL_NAME_MAX) {
         n = snprintf(name, sizeof(name), "%.*s%s%.*s", (int)prefix.n, prefix.p,
-                     prefix.n > 0 ? "_" : "", (int)own.n, own.p);
+                     prefix.n > 0 ? "_" : "", (int)own.n, own.n > 0 ? own.p : "");
     }
     if (n < 0 || !tools_is_name(quipu_cstr(name)) || schema == NULL ||
         schema->kind != APP_TREE_OBJECT) {
         app_report(tools->call,
-                   "a tool of the server is left out, \"%.*s\": " TOOLS_NAME_RULE
-                   ", and there is a schema",
-                   (int)(own.n < APP_TOOL_NAME_MAX ? own.n : APP_TOOL_NAME_MAX), own.p);
+                   "a tool of the server is left out, \"%.*s\": it needs an inputSchema, "
+                   "and " TOOLS_NAME_RULE,
+                   (int)(own.n < APP_TOOL_NAME_MAX ? own.n : APP_TOOL_NAME_MAX),
+                   own.n > 0 ? own.p : "");
         return APP_OK;
     }
     tool.offered.name = quipu_cstr(name);
