@@ -251,6 +251,7 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
     for (size_t i = w->meeting.stored; i < w->meeting.session->count && status == QUIPU_OK; i++) {
         const qp_source_place *place = &source->places[w->meeting.session->first + i];
         uint8_t salted_hash[QP_SALTED_HASH_SIZE];
+        const qp_usage_sum before = w->header.usage; /* the header's own is before all of them */
         qp_message_new made = {0};
 
         status = source->layout->message(source, w->meeting.session, place->row, &made, reterr);
@@ -265,13 +266,11 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
         }
         if (status == QUIPU_OK) {
             qp_header_hash(&w->header, &made, salted_hash);
-            w->header.usage_before = w->header.usage;
             qp_header_see(&w->header, &made);
             status = qp_message_create(db, NULL, &made, NULL, reterr);
         }
         if (status == QUIPU_OK) {
-            status = qp_usage_write(db, w->meeting.import->store->tenant, w->header.usage_before,
-                                    &made, 1, reterr);
+            status = qp_usage_write(db, w->meeting.import->store->tenant, before, &made, 1, reterr);
         }
         /* The unique index on (session, event id) rejects a duplicate within the file. */
         if (status == QUIPU_EXISTS) {

@@ -55,6 +55,22 @@ class Import(harness.Case):
                 self.assertEqual(again.json()["skipped"], sessions)
                 self.assertEqual(again.json()["messages"], 0)
 
+    def test_what_answers_used_is_the_sum_of_the_imported_messages(self):
+        for name in FIXTURES:
+            with self.subTest(name):
+                self.run_quipu("import", self.fixture(name), "--quiet")
+                used = {line["key"]: (line["answers"], line["prompt_tokens"])
+                        for line in self.run_quipu("usage", "--by", "session", "--json").lines()}
+                said = {}
+                for key in self.sessions():
+                    answers = [m.get("prompt_tokens", 0)
+                               for m in self.run_quipu("show", key, "--json").lines()
+                               if "prompt_tokens" in m or "answer_tokens" in m]
+                    if answers:
+                        said[key] = (len(answers), sum(answers))
+                self.assertEqual(used, said)
+                self.store.unlink()
+
     def test_a_dry_run_reports_the_same_and_writes_nothing(self):
         path = self.fixture("adk-go-database.db")
         report = self.run_quipu("import", path, "--json", "--dry-run").json()
