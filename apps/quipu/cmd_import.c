@@ -178,7 +178,9 @@ static int import_database(const app_call *call, const char *path, quipu_store *
         if (status == QUIPU_UNSUPPORTED) {
             import_report_kinds(call);
         } else if (status == QUIPU_EXISTS) {
-            app_report(call, "nothing was imported: use --on-conflict skip or rename, or --prefix");
+            app_report(call,
+                       "nothing was imported: --on-conflict skip leaves it out; only sessions "
+                       "of chat programs get another key, by --on-conflict rename or --prefix");
         }
         return status == QUIPU_MISUSE ? APP_USAGE : code; /* options that do not go with the kind */
     }
@@ -418,8 +420,13 @@ static int import_file(const app_call *call, const char *path)
 /* File after file, up to the first that fails. */
 static int import_run(const app_call *call)
 {
+    const char *map = app_value(call, "map");
     int code = APP_OK;
 
+    if (map != NULL && !app_foreign_map_fits(map)) {
+        return app_usage(call, "--map is a list such as role=who,content=text; the names before "
+                               "\"=\" are: " APP_FOREIGN_MAP);
+    }
     for (int i = 0; i < call->argument_count && code == APP_OK; i++) {
         code = import_file(call, call->arguments[i]);
     }

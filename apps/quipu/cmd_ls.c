@@ -212,6 +212,20 @@ static quipu_status ls_page(ls_job *job, quipu_error *error)
     return status;
 }
 
+/* Whether sessions may have been left out. */
+static bool ls_filters(const app_call *call)
+{
+    static const char *const names[] = {"app",   "user", "agent", "forks-of", "meta",
+                                        "title", "tag",  "since", "after"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (app_given(call, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Pages until the limit or the end. */
 static int ls_all(const app_call *call, ls_job *job)
 {
@@ -225,7 +239,10 @@ static int ls_all(const app_call *call, ls_job *job)
         return app_fail(call, "the list", status, &error);
     }
     if (!job->json && !job->keys && !job->table.headed) {
-        app_report(call, "there are no such sessions");
+        app_report(call, ls_filters(call)
+                             ? "there are no such sessions"
+                             : "there are no sessions yet; \"quipu chat\", "
+                               "\"quipu append --create\" and \"quipu import\" make some");
     }
     if (job->cursor[0] != '\0' && app_given(call, "json")) {
         app_json next = {.out = stdout};

@@ -7,10 +7,11 @@
 #include "tree.h"
 
 #define APP_FOREIGN_KINDS "claude-code codex chatgpt chat" /* in the order of app_foreign_kind */
-#define APP_FOREIGN_FILE_MAX INT64_C(1073741824)           /* 1 GiB: the file is read at once */
-#define APP_FOREIGN_LINE_MAX 67108864                      /* 64 MiB, as QUIPU_MESSAGE_BYTES_MAX */
-#define APP_FOREIGN_BATCH 1000                             /* messages of one transaction */
-#define APP_FOREIGN_RENAMES 1000                           /* keys that are tried for a session */
+#define APP_FOREIGN_MAP "role content timestamp session_id id name model" /* names of --map */
+#define APP_FOREIGN_FILE_MAX INT64_C(1073741824) /* 1 GiB: the file is read at once */
+#define APP_FOREIGN_LINE_MAX 67108864            /* 64 MiB, as QUIPU_MESSAGE_BYTES_MAX */
+#define APP_FOREIGN_BATCH 1000                   /* messages of one transaction */
+#define APP_FOREIGN_RENAMES 1000                 /* keys that are tried for a session */
 
 typedef enum app_foreign_kind {
     APP_FOREIGN_NONE = -1,
@@ -60,6 +61,9 @@ typedef struct app_foreign_report {
     int64_t skipped; /* sessions that an earlier import stored, or that are in the way */
     int64_t left_out;
 } app_foreign_report;
+
+/* Whether --map is a list of NAME=MEMBER with names of APP_FOREIGN_MAP. */
+bool app_foreign_map_fits(const char *map);
 
 /* Reads a file, of which `head` was read already, finds out its kind (with APP_FOREIGN_NONE as
  * `wanted`) and reads all conversations. Returns an exit code; with APP_OK and APP_FOREIGN_NONE in

@@ -180,6 +180,26 @@ void app_foreign_codex_line(app_foreign *foreign, const app_tree *line)
 /* ---- chat messages ---------------------------------------------------------------------------
  */
 
+bool app_foreign_map_fits(const char *map)
+{
+    for (const char *at = map; *at != '\0';) {
+        const size_t n = strcspn(at, ",");
+        const size_t name = strcspn(at, "=,");
+        char word[LINES_NAME_MAX];
+
+        if (name == 0 || name + 1 >= n || n - name - 1 >= LINES_NAME_MAX || name >= sizeof(word)) {
+            return false;
+        }
+        memcpy(word, at, name);
+        word[name] = '\0';
+        if (app_word_number(APP_FOREIGN_MAP, word) < 0) {
+            return false;
+        }
+        at += n + (at[n] == ',');
+    }
+    return *map != '\0';
+}
+
 /* The member that has what `name` says: --map role=who,content=text names others. */
 static const app_tree *chat_member(const app_foreign *foreign, const app_tree *line,
                                    const char *name)

@@ -214,6 +214,26 @@ class Conflicts(Case):
         self.load(path, "--prefix", "old/")
         self.run_quipu("show", "old/talk")
 
+    def test_a_key_of_adk_in_the_way_gets_advice_that_holds(self):
+        paths = [self.folder / name for name in ("adk-python-sqlite.db", "adk-go-database.db")]
+        for path in paths:
+            shutil.copyfile(harness.FIXTURES / path.name, path)
+        self.load(paths[0])
+        err = self.run_quipu("import", paths[1], code=4).err
+        self.assertIn("--on-conflict skip leaves it out", err)
+        self.assertIn("only sessions of chat programs", err)
+        self.assertEqual(self.load(paths[1], "--on-conflict", "skip")["skipped"], 1)
+
+    def test_a_map_of_unknown_names_is_refused(self):
+        path = self.write("x.jsonl", CHAT)
+        for wrong in ("time=when", "role=role,sesion_id=x", "role", "role=", "=who", ",",
+                      f"role={'x' * 128}"):
+            with self.subTest(wrong):
+                err = self.run_quipu("import", path, "--map", wrong, code=2).err
+                self.assertIn("role content timestamp session_id id name model", err)
+        self.assertFalse(self.store.exists())
+        self.load(path, "--map", f"role=role,name={'x' * 127}")
+
     def test_options_for_other_files_are_refused(self):
         path = self.folder / "adk.db"
         shutil.copyfile(harness.FIXTURES / "adk-python-database.db", path)

@@ -126,6 +126,12 @@ class List(Reading):
             self.assertEqual(len(found), count, filters)
         self.assertIn("no such sessions", self.run_quipu("ls", *store, "--user", "bob").err)
 
+    def test_a_store_without_sessions_says_so(self):
+        store = ("--store", self.folder / "empty.db")
+        self.run_quipu("init", *store)
+        self.assertIn("there are no sessions yet", self.run_quipu("ls", *store).err)
+        self.assertIn("no such sessions", self.run_quipu("ls", *store, "--tag", "x").err)
+
     def test_limits_and_cursors_are_checked(self):
         self.run_quipu("ls", "--limit", -1, code=2)
         self.run_quipu("ls", "--limit", "many", code=2)
