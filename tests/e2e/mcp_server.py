@@ -56,7 +56,7 @@ def call(message):
     arguments = message["params"]["arguments"]
     answer = {"jsonrpc": "2.0", "id": message["id"]}
     if HOW == "slow" and arguments.get("slow"):
-        time.sleep(2)
+        time.sleep(4)
     elif HOW == "mute":
         time.sleep(CHILL_S)
     elif HOW == "dies":
