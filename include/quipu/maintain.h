@@ -295,6 +295,31 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_upgrade(quipu_store *store, ui
                                                           const quipu_call_options *call,
                                                           quipu_error *reterr);
 
+/**
+ * Give an encrypted store another key: callers who open it from now on need it. Its pages are not
+ * written anew: the file's header keeps their key, encrypted with the store's. Calls of all
+ * processes go on meanwhile, and programs that have the store open go on after it; what they open
+ * or back up later still asks for, and is made for, the key that each was given. A process that
+ * ends in the middle leaves a store that opens with the old or with the new key; repeat the call
+ * then. docs/encryption.md says what an old key still reads.
+ *
+ * `key` is called once and gives the new key: 32 bytes, or with QUIPU_OPEN_PASSPHRASE in `flags` a
+ * passphrase.
+ *
+ * Ownership: `call` may be NULL.
+ * Threads:   any, same store; `key` runs on the caller's and must not use the store.
+ * Errors:    QUIPU_MISUSE (the store is not encrypted, or read-only), QUIPU_UNSUPPORTED (a server
+ *            encrypts by its own means), QUIPU_CONFLICT (another program has changed the key),
+ *            QUIPU_INVALID (the key has another length), QUIPU_LIMIT, QUIPU_UNKNOWN (the disk did
+ *            not confirm: repeat the call), QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED.
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_rekey(quipu_store *store, quipu_key_fn key,
+                                                  void *key_ctx, uint32_t flags,
+                                                  const quipu_call_options *call,
+                                                  quipu_error *reterr);
+
 /* ---- verify and repair ----------------------------------------------------------------------- */
 
 typedef enum quipu_problem_kind {

@@ -119,6 +119,22 @@ quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr)
     return maintenance != NULL ? maintenance->seal(db->conn, reterr) : status;
 }
 
+/* A server keeps keys of its own, or none; the reason is PostgreSQL's. */
+quipu_status qp_maintenance_rekey(ent_db *db, const qp_new_key *key, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_maintenance *maintenance = maintenance_enter_apart(db, true, &status, reterr);
+
+    assert(key != NULL);
+    if (maintenance != NULL && maintenance->rekey == NULL) {
+        return qp_error_set(
+            reterr, QUIPU_UNSUPPORTED,
+            "the server's administrator decides about its encryption and keys: an "
+            "encrypted disk or file system (LUKS), or the means of a hosted server");
+    }
+    return maintenance != NULL ? maintenance->rekey(db->conn, key, reterr) : status;
+}
+
 /* Apart: the copy is of the committed state, without what an open transaction wrote. A read-only
  * connection can copy. */
 quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *reterr)

@@ -28,6 +28,13 @@ typedef enum qp_checksums {
     QP_CHECKSUMS_STALE /* on, but another program has written to the file without them */
 } qp_checksums;
 
+/* A key for an encrypted file. */
+typedef struct qp_new_key {
+    size_t (*give)(void *ctx, void *ret_key, size_t size); /* writes it, returns its length */
+    void *ctx;
+    bool passphrase;
+} qp_new_key;
+
 /* Called with one text after the other; anything but QUIPU_OK ends the call with that status. */
 typedef quipu_status (*qp_report_fn)(void *ctx, quipu_str text);
 
@@ -59,6 +66,7 @@ typedef struct qp_maintenance {
     quipu_status (*forms)(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
                           quipu_error *reterr);
     quipu_status (*mend_forms)(void *conn, const ent_entity *entity, quipu_error *reterr);
+    quipu_status (*rekey)(void *conn, const qp_new_key *key, quipu_error *reterr); /* or NULL */
 } qp_maintenance;
 
 /* How large the file is now. */
@@ -89,6 +97,11 @@ QUIPU_MUST_USE quipu_status qp_maintenance_checksums(ent_db *db, qp_checksums *r
 /* Rewrites the file so that each page has a checksum, all or nothing. The caller has verified the
  * contents: whatever the pages hold counts as right from now on. QUIPU_UNSUPPORTED on a server. */
 QUIPU_MUST_USE quipu_status qp_maintenance_seal(ent_db *db, quipu_error *reterr);
+
+/* Gives an encrypted file another key, which opens it from now on; readers and writers go on.
+ * QUIPU_MISUSE: the file is not encrypted. QUIPU_UNSUPPORTED on a server. */
+QUIPU_MUST_USE quipu_status qp_maintenance_rekey(ent_db *db, const qp_new_key *key,
+                                                 quipu_error *reterr);
 
 /* See qp_maintenance.remnants. */
 const char *const *qp_maintenance_remnants(const ent_db *db);

@@ -4,7 +4,10 @@
  * Called by: crypt_file.c for the bytes between SQLite and the files; crypt_keys.c.
  * Threads and locks: none; a qp_crypt belongs to one connection. libcrypto is loaded by then.
  *
- *   master key ── HKDF-SHA256, salt of the file ──▶ page key 32 | place key 64 | check key 32
+ *   master key ── HKDF-SHA256, salt ──▶ wrapping key ── AES-256-GCM ──▶ the file key, wrapped
+ *   file key ── HKDF-SHA256 ──▶ page key 32 | place key 64
+ *
+ * The file key is random and stays; another user's key is another wrapping in the header block.
  *
  *   a sealed page of P bytes    P-48       P-40        P-16
  *   | what SQLite stores ...     | blind    | nonce 24   | tag 16 |
@@ -28,25 +31,28 @@
 #include "ent_sqlite/libcrypto.h"
 
 #define CRYPT_VERSION 1
-#define CRYPT_EPOCH 1                /* of the key; a file has one so far */
-#define CRYPT_BLANK 0x80000000U      /* in a nonce's first word: the trailer was zeros */
-#define CRYPT_INFO "quipu encrypted" /* HKDF's info, with its NUL */
-#define CRYPT_PLACE_KEY 64           /* AES-256-XTS has two keys */
-#define CRYPT_OKM 128                /* page key, place key, check key */
-#define CRYPT_PREFIX 12              /* bytes of a nonce that choose the page's own key */
+#define CRYPT_EPOCH 1                   /* of the file key, which stays */
+#define CRYPT_BLANK 0x80000000U         /* in a nonce's first word: the trailer was zeros */
+#define CRYPT_INFO "quipu encrypted"    /* HKDF's info for keys of pages, with its NUL */
+#define CRYPT_WRAP_INFO "quipu wrapped" /* ...and for the wrapping key */
+#define CRYPT_OKM 96                    /* page key, and two for AES-256-XTS: the place key */
+#define CRYPT_PREFIX 12                 /* bytes of a nonce that choose the page's own key */
 #define CRYPT_AAD 24
-#define CRYPT_CHECKED 72 /* bytes of the header block that the check value covers */
+#define CRYPT_GCM_NONCE 12
 
-/* Offsets in the header block; numbers are big-endian, like SQLite's. */
+/* Offsets in each copy of the header block; numbers are big-endian, like SQLite's. */
 #define CRYPT_VERSION_AT 16
 #define CRYPT_PAGE_SIZE_AT 20
 #define CRYPT_FORM_AT 24
 #define CRYPT_LOG_N_AT 28
 #define CRYPT_R_AT 32
 #define CRYPT_P_AT 36
-#define CRYPT_SALT_AT 40
-#define CRYPT_CHECK_AT 72
-#define CRYPT_SUM_AT (QP_CRYPT_BLOCK - QP_SHA256_SIZE)
+#define CRYPT_GENERATION_AT 40
+#define CRYPT_ID_AT 48
+#define CRYPT_SALT_AT 64
+#define CRYPT_WRAPPED_AT 96 /* the tag covers what is before it */
+#define CRYPT_TAG_AT 128
+#define CRYPT_SUM_AT (QP_CRYPT_COPY - QP_SHA256_SIZE)
 
 static const char crypt_magic[QP_CRYPT_MAGIC] = "quipu encrypted";
 
@@ -90,56 +96,81 @@ static bool crypt_in_range(const qp_crypt_params *params)
                    : params->form == QP_CRYPT_RAW);
 }
 
-/* The checksum is for accidents and needs no key; what somebody changed on purpose fails the check
- * value, which covers the same numbers. */
-qp_crypt_verdict qp_crypt_block_read(const uint8_t *block, size_t size, qp_crypt_params *ret)
+/* One copy. The checksum is for accidents and needs no key; what somebody changed on purpose fails
+ * the tag, which covers the same numbers. */
+static qp_crypt_verdict crypt_copy_read(const uint8_t *copy, qp_crypt_params *ret)
 {
     uint8_t sum[QP_SHA256_SIZE];
-    qp_crypt_params params;
 
-    assert(block != NULL && ret != NULL);
-    if (size < QP_CRYPT_MAGIC || memcmp(block, crypt_magic, QP_CRYPT_MAGIC) != 0) {
+    assert(copy != NULL && ret != NULL);
+    if (memcmp(copy, crypt_magic, QP_CRYPT_MAGIC) != 0) {
         return QP_CRYPT_NONE;
     }
-    if (size < QP_CRYPT_BLOCK) {
+    qp_sha256_of(copy, CRYPT_SUM_AT, sum);
+    if (memcmp(sum, copy + CRYPT_SUM_AT, sizeof(sum)) != 0) {
         return QP_CRYPT_DAMAGED;
     }
-    qp_sha256_of(block, CRYPT_SUM_AT, sum);
-    if (memcmp(sum, block + CRYPT_SUM_AT, sizeof(sum)) != 0) {
-        return QP_CRYPT_DAMAGED;
-    }
-    if (qp_page_u32(block + CRYPT_VERSION_AT) != CRYPT_VERSION) {
+    if (qp_page_u32(copy + CRYPT_VERSION_AT) != CRYPT_VERSION) {
         return QP_CRYPT_NEWER;
     }
-    params = (qp_crypt_params){.page_size = qp_page_u32(block + CRYPT_PAGE_SIZE_AT),
-                               .form = qp_page_u32(block + CRYPT_FORM_AT),
-                               .log_n = qp_page_u32(block + CRYPT_LOG_N_AT),
-                               .r = qp_page_u32(block + CRYPT_R_AT),
-                               .p = qp_page_u32(block + CRYPT_P_AT)};
-    memcpy(params.salt, block + CRYPT_SALT_AT, QP_CRYPT_SALT);
-    memcpy(params.check, block + CRYPT_CHECK_AT, QP_CRYPT_CHECK);
-    if (!crypt_in_range(&params)) {
-        return QP_CRYPT_DAMAGED;
-    }
-    *ret = params;
-    return QP_CRYPT_FITS;
+    *ret = (qp_crypt_params){.page_size = qp_page_u32(copy + CRYPT_PAGE_SIZE_AT),
+                             .form = qp_page_u32(copy + CRYPT_FORM_AT),
+                             .log_n = qp_page_u32(copy + CRYPT_LOG_N_AT),
+                             .r = qp_page_u32(copy + CRYPT_R_AT),
+                             .p = qp_page_u32(copy + CRYPT_P_AT),
+                             .generation = (uint64_t)qp_page_u32(copy + CRYPT_GENERATION_AT) << 32 |
+                                           qp_page_u32(copy + CRYPT_GENERATION_AT + 4)};
+    memcpy(ret->id, copy + CRYPT_ID_AT, QP_CRYPT_ID);
+    memcpy(ret->salt, copy + CRYPT_SALT_AT, QP_CRYPT_SALT);
+    memcpy(ret->wrapped, copy + CRYPT_WRAPPED_AT, QP_CRYPT_KEY);
+    memcpy(ret->tag, copy + CRYPT_TAG_AT, QP_CRYPT_TAG);
+    return crypt_in_range(ret) ? QP_CRYPT_FITS : QP_CRYPT_DAMAGED;
 }
 
-/* The same bytes for the same parameters: nothing in it changes while the file lives. */
-void qp_crypt_block_write(const qp_crypt_params *params, uint8_t ret_block[QP_CRYPT_BLOCK])
+/* A change of the key writes one copy after the other: a crash leaves one that is whole. */
+qp_crypt_verdict qp_crypt_block_read(const uint8_t *block, size_t size, qp_crypt_params *ret)
+{
+    qp_crypt_params params[2];
+    qp_crypt_verdict first;
+    qp_crypt_verdict second;
+
+    assert(block != NULL && ret != NULL);
+    if (size < QP_CRYPT_BLOCK) {
+        return size < QP_CRYPT_MAGIC || memcmp(block, crypt_magic, QP_CRYPT_MAGIC) != 0
+                   ? QP_CRYPT_NONE
+                   : QP_CRYPT_DAMAGED;
+    }
+    first = crypt_copy_read(block, &params[0]);
+    second = crypt_copy_read(block + QP_CRYPT_COPY, &params[1]);
+    if (second == QP_CRYPT_FITS &&
+        (first != QP_CRYPT_FITS || params[1].generation > params[0].generation)) {
+        *ret = params[1];
+        ret->at = QP_CRYPT_COPY;
+        return QP_CRYPT_FITS;
+    }
+    if (first == QP_CRYPT_FITS) {
+        *ret = params[0];
+    }
+    return first;
+}
+
+void qp_crypt_copy_write(const qp_crypt_params *params, uint8_t ret_copy[QP_CRYPT_COPY])
 {
     assert(crypt_in_range(params));
-    memset(ret_block, 0, QP_CRYPT_BLOCK);
-    memcpy(ret_block, crypt_magic, QP_CRYPT_MAGIC);
-    crypt_put32(ret_block + CRYPT_VERSION_AT, CRYPT_VERSION);
-    crypt_put32(ret_block + CRYPT_PAGE_SIZE_AT, params->page_size);
-    crypt_put32(ret_block + CRYPT_FORM_AT, params->form);
-    crypt_put32(ret_block + CRYPT_LOG_N_AT, params->log_n);
-    crypt_put32(ret_block + CRYPT_R_AT, params->r);
-    crypt_put32(ret_block + CRYPT_P_AT, params->p);
-    memcpy(ret_block + CRYPT_SALT_AT, params->salt, QP_CRYPT_SALT);
-    memcpy(ret_block + CRYPT_CHECK_AT, params->check, QP_CRYPT_CHECK);
-    qp_sha256_of(ret_block, CRYPT_SUM_AT, ret_block + CRYPT_SUM_AT);
+    memset(ret_copy, 0, QP_CRYPT_COPY);
+    memcpy(ret_copy, crypt_magic, QP_CRYPT_MAGIC);
+    crypt_put32(ret_copy + CRYPT_VERSION_AT, CRYPT_VERSION);
+    crypt_put32(ret_copy + CRYPT_PAGE_SIZE_AT, params->page_size);
+    crypt_put32(ret_copy + CRYPT_FORM_AT, params->form);
+    crypt_put32(ret_copy + CRYPT_LOG_N_AT, params->log_n);
+    crypt_put32(ret_copy + CRYPT_R_AT, params->r);
+    crypt_put32(ret_copy + CRYPT_P_AT, params->p);
+    crypt_put64(ret_copy + CRYPT_GENERATION_AT, params->generation);
+    memcpy(ret_copy + CRYPT_ID_AT, params->id, QP_CRYPT_ID);
+    memcpy(ret_copy + CRYPT_SALT_AT, params->salt, QP_CRYPT_SALT);
+    memcpy(ret_copy + CRYPT_WRAPPED_AT, params->wrapped, QP_CRYPT_KEY);
+    memcpy(ret_copy + CRYPT_TAG_AT, params->tag, QP_CRYPT_TAG);
+    qp_sha256_of(ret_copy, CRYPT_SUM_AT, ret_copy + CRYPT_SUM_AT);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -154,28 +185,95 @@ static bool crypt_hmac(const void *key, size_t key_n, const uint8_t *data, size_
            size == QP_SHA256_SIZE;
 }
 
-/* HKDF (RFC 5869): the file's salt, then four blocks. */
-static bool crypt_expand(const uint8_t master[QP_CRYPT_KEY], const uint8_t salt[QP_CRYPT_SALT],
-                         uint8_t ret[CRYPT_OKM])
+/* HKDF (RFC 5869) to `n` bytes, whole blocks. `info` is continued by the number of the file key. */
+static bool crypt_expand(const uint8_t key[QP_CRYPT_KEY], const uint8_t salt[QP_CRYPT_SALT],
+                         const char *info, uint8_t *ret, size_t n)
 {
     uint8_t input[QP_SHA256_SIZE + sizeof(CRYPT_INFO) + 4 + 1];
     uint8_t prk[QP_SHA256_SIZE];
+    const size_t info_n = strlen(info) + 1;
     size_t before = 0; /* bytes of the block before, which the next one continues */
-    bool ok = crypt_hmac(salt, QP_CRYPT_SALT, master, QP_CRYPT_KEY, prk);
+    bool ok = crypt_hmac(salt, QP_CRYPT_SALT, key, QP_CRYPT_KEY, prk);
 
-    for (uint8_t i = 1; ok && i <= CRYPT_OKM / QP_SHA256_SIZE; i++) {
-        memcpy(input + before, CRYPT_INFO, sizeof(CRYPT_INFO));
-        crypt_put32(input + before + sizeof(CRYPT_INFO), CRYPT_EPOCH);
-        input[before + sizeof(CRYPT_INFO) + 4] = i;
-        ok = crypt_hmac(prk, sizeof(prk), input, before + sizeof(CRYPT_INFO) + 5,
-                        ret + (size_t)(i - 1) * QP_SHA256_SIZE);
+    assert(n % QP_SHA256_SIZE == 0 && info_n <= sizeof(CRYPT_INFO));
+    for (size_t at = 0; ok && at < n; at += QP_SHA256_SIZE) {
+        memcpy(input + before, info, info_n);
+        crypt_put32(input + before + info_n, CRYPT_EPOCH);
+        input[before + info_n + 4] = (uint8_t)(at / QP_SHA256_SIZE + 1);
+        ok = crypt_hmac(prk, sizeof(prk), input, before + info_n + 5, ret + at);
         before = QP_SHA256_SIZE;
-        memcpy(input, ret + (size_t)(i - 1) * QP_SHA256_SIZE, QP_SHA256_SIZE);
+        memcpy(input, ret + at, QP_SHA256_SIZE);
     }
-    assert(before == QP_SHA256_SIZE || !ok);
     OPENSSL_cleanse(prk, sizeof(prk));
     OPENSSL_cleanse(input, sizeof(input));
     return ok;
+}
+
+/* AES-256-GCM with a key of its own, which the salt makes: its nonce is zeros. The parameters are
+ * authenticated, so that changed ones count as a wrong key. */
+static EVP_CIPHER_CTX *crypt_wrapping(const uint8_t master[QP_CRYPT_KEY],
+                                      const qp_crypt_params *params, bool wraps)
+{
+    static const uint8_t nonce[CRYPT_GCM_NONCE];
+    uint8_t copy[QP_CRYPT_COPY];
+    uint8_t key[QP_CRYPT_KEY];
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    int n = 0;
+    bool ok;
+
+    assert(params != NULL);
+    qp_crypt_copy_write(params, copy);
+    ok = ctx != NULL && crypt_expand(master, params->salt, CRYPT_WRAP_INFO, key, sizeof(key)) &&
+         EVP_CipherInit_ex(ctx, EVP_aes_256_gcm(), NULL, key, nonce, wraps) == 1 &&
+         EVP_CipherUpdate(ctx, NULL, &n, copy, CRYPT_WRAPPED_AT) == 1;
+    OPENSSL_cleanse(key, sizeof(key));
+    if (!ok) {
+        EVP_CIPHER_CTX_free(ctx);
+        return NULL;
+    }
+    return ctx;
+}
+
+bool qp_crypt_wrap(const uint8_t master[QP_CRYPT_KEY], const uint8_t file_key[QP_CRYPT_KEY],
+                   qp_crypt_params *params)
+{
+    EVP_CIPHER_CTX *ctx = crypt_wrapping(master, params, true);
+    uint8_t wrapped[QP_CRYPT_KEY] = {0};
+    int n = 0;
+    const bool ok = ctx != NULL &&
+                    EVP_CipherUpdate(ctx, wrapped, &n, file_key, QP_CRYPT_KEY) == 1 &&
+                    n == QP_CRYPT_KEY && EVP_CipherFinal_ex(ctx, wrapped + n, &n) == 1 &&
+                    EVP_CIPHER_CTX_ctrl(ctx, QP_GCM_GET_TAG, QP_CRYPT_TAG, params->tag) == 1;
+
+    assert(file_key != NULL);
+    memcpy(params->wrapped, wrapped, sizeof(wrapped));
+    EVP_CIPHER_CTX_free(ctx);
+    return ok;
+}
+
+qp_crypt_unwrapped qp_crypt_unwrap(const uint8_t master[QP_CRYPT_KEY],
+                                   const qp_crypt_params *params,
+                                   uint8_t ret_file_key[QP_CRYPT_KEY])
+{
+    EVP_CIPHER_CTX *ctx = crypt_wrapping(master, params, false);
+    qp_crypt_unwrapped result = QP_CRYPT_NO_CIPHER;
+    uint8_t tag[QP_CRYPT_TAG];
+    uint8_t key[QP_CRYPT_KEY];
+    int n = 0;
+
+    assert(ret_file_key != NULL);
+    memcpy(tag, params->tag, sizeof(tag));
+    if (ctx != NULL && EVP_CipherUpdate(ctx, key, &n, params->wrapped, QP_CRYPT_KEY) == 1 &&
+        EVP_CIPHER_CTX_ctrl(ctx, QP_GCM_SET_TAG, QP_CRYPT_TAG, tag) == 1) {
+        result =
+            EVP_CipherFinal_ex(ctx, key + n, &n) == 1 ? QP_CRYPT_UNWRAPPED : QP_CRYPT_OTHER_MASTER;
+    }
+    if (result == QP_CRYPT_UNWRAPPED) {
+        memcpy(ret_file_key, key, sizeof(key));
+    }
+    OPENSSL_cleanse(key, sizeof(key));
+    EVP_CIPHER_CTX_free(ctx);
+    return result;
 }
 
 /* CMAC's first subkey (SP 800-38B): the cipher of zeros, doubled. */
@@ -218,28 +316,21 @@ static bool crypt_setup(qp_crypt *self, const uint8_t okm[CRYPT_OKM])
            crypt_subkey(self);
 }
 
-/* The check value covers the header's numbers, so that a changed one counts as a wrong key. */
-qp_crypt *qp_crypt_new(const uint8_t master[QP_CRYPT_KEY], const qp_crypt_params *params,
-                       uint8_t ret_check[QP_CRYPT_CHECK])
+/* The file key is random: HKDF needs no salt, which is zeros. */
+qp_crypt *qp_crypt_new(const uint8_t file_key[QP_CRYPT_KEY])
 {
+    static const uint8_t salt[QP_CRYPT_SALT];
     qp_crypt *self = qp_calloc(1, sizeof(*self));
-    uint8_t block[QP_CRYPT_BLOCK];
     uint8_t okm[CRYPT_OKM];
-    uint8_t mac[QP_SHA256_SIZE];
-    bool ok = self != NULL && crypt_expand(master, params->salt, okm) && crypt_setup(self, okm);
+    const bool ok = self != NULL && crypt_expand(file_key, salt, CRYPT_INFO, okm, sizeof(okm)) &&
+                    crypt_setup(self, okm);
 
-    assert(master != NULL && ret_check != NULL);
-    if (ok) {
-        qp_crypt_block_write(params, block);
-        ok = crypt_hmac(okm + QP_CRYPT_KEY + CRYPT_PLACE_KEY, QP_CRYPT_KEY, block, CRYPT_CHECKED,
-                        mac);
-    }
+    assert(file_key != NULL);
     OPENSSL_cleanse(okm, sizeof(okm));
     if (!ok) {
         qp_crypt_free(self);
         return NULL;
     }
-    memcpy(ret_check, mac, QP_CRYPT_CHECK);
     return self;
 }
 

@@ -1,5 +1,5 @@
-/* The bytes of an encrypted file: the header block, the keys behind a master key, a sealed page,
- * the header of a log frame. Pure functions over bytes, except for random numbers; the layout
+/* The bytes of an encrypted file: the header block, its file key, a sealed page, the header of a
+ * log frame. Pure functions over bytes, except for random numbers; the layout
  * is in docs/encryption.md. */
 #ifndef QP_ENT_SQLITE_CRYPT_H
 #define QP_ENT_SQLITE_CRYPT_H
@@ -11,9 +11,10 @@
 #include <quipu/base.h>
 
 #define QP_CRYPT_BLOCK 4096      /* bytes of the header block, before SQLite's first page */
-#define QP_CRYPT_KEY 32          /* bytes of a master key */
-#define QP_CRYPT_SALT 32         /* bytes of a file's salt */
-#define QP_CRYPT_CHECK 16        /* bytes that a wrong key does not fit */
+#define QP_CRYPT_COPY 2048       /* bytes of each of its two copies */
+#define QP_CRYPT_KEY 32          /* bytes of a master key, and of a file key */
+#define QP_CRYPT_ID 16           /* bytes that name a file key */
+#define QP_CRYPT_SALT 32         /* bytes of the salt of a wrapped key */
 #define QP_CRYPT_TAG 16          /* bytes of GCM's tag, the end of a sealed page */
 #define QP_CRYPT_NONCE 24        /* bytes before it */
 #define QP_CRYPT_BLIND 8         /* random bytes that SQLite keeps for us in a page's trailer */
@@ -27,15 +28,19 @@ typedef enum qp_crypt_form {
     QP_CRYPT_SCRYPT = 1 /* a passphrase */
 } qp_crypt_form;
 
-/* The open part of an encrypted file. */
+/* What the header block says: how the user's key was made, and the file key, wrapped with it. */
 typedef struct qp_crypt_params {
     uint32_t page_size;
     uint32_t form;  /* a qp_crypt_form */
     uint32_t log_n; /* of scrypt: N = 2^log_n, else 0... */
     uint32_t r;
     uint32_t p;
-    uint8_t salt[QP_CRYPT_SALT];
-    uint8_t check[QP_CRYPT_CHECK]; /* made by qp_crypt_new() from the key and all of the above */
+    uint64_t generation;         /* how many user's keys the file has had: from 1 */
+    uint8_t id[QP_CRYPT_ID];     /* of the file key: the same as long as the file */
+    uint8_t salt[QP_CRYPT_SALT]; /* of this user's key */
+    uint8_t wrapped[QP_CRYPT_KEY];
+    uint8_t tag[QP_CRYPT_TAG]; /* over the wrapped key and all of the above */
+    uint32_t at;               /* where the copy lies that says so; not written */
 } qp_crypt_params;
 
 /* What a header block says about itself. */
@@ -43,7 +48,7 @@ typedef enum qp_crypt_verdict {
     QP_CRYPT_FITS,
     QP_CRYPT_NONE,   /* no header block of an encrypted file */
     QP_CRYPT_NEWER,  /* of a later version's layout */
-    QP_CRYPT_DAMAGED /* its checksum does not fit, or a number is out of range */
+    QP_CRYPT_DAMAGED /* of both copies a checksum does not fit, or a number is out of range */
 } qp_crypt_verdict;
 
 /* Limits of scrypt's parameters: those of another's file must not exhaust the memory. */
@@ -71,15 +76,32 @@ typedef struct qp_crypt_place {
 /* The keys of one file, ready for use. One thread at a time. */
 typedef struct qp_crypt qp_crypt;
 
-/* Reads `size` bytes from a file's begin; fewer than QP_CRYPT_BLOCK are damaged, if it is ours. */
+/* Reads `size` bytes from a file's begin; fewer than QP_CRYPT_BLOCK are damaged, if it is ours. Of
+ * two sound copies the one with the higher generation counts. */
 qp_crypt_verdict qp_crypt_block_read(const uint8_t *block, size_t size, qp_crypt_params *ret);
 
-/* Writes a header block. */
-void qp_crypt_block_write(const qp_crypt_params *params, uint8_t ret_block[QP_CRYPT_BLOCK]);
+/* Writes one copy of a header block. */
+void qp_crypt_copy_write(const qp_crypt_params *params, uint8_t ret_copy[QP_CRYPT_COPY]);
 
-/* Derives the file's keys; ret_check is what `params` must hold. NULL: no memory. */
-qp_crypt *qp_crypt_new(const uint8_t master[QP_CRYPT_KEY], const qp_crypt_params *params,
-                       uint8_t ret_check[QP_CRYPT_CHECK]);
+/* Whether a user's key unwraps a file key. */
+typedef enum qp_crypt_unwrapped {
+    QP_CRYPT_UNWRAPPED,
+    QP_CRYPT_OTHER_MASTER, /* another key, or changed parameters */
+    QP_CRYPT_NO_CIPHER     /* no memory, or libcrypto failed */
+} qp_crypt_unwrapped;
+
+/* Wraps a file key: fills in `wrapped` and `tag` behind the other parameters, whose salt must be
+ * new. False: no memory, or libcrypto failed. */
+bool qp_crypt_wrap(const uint8_t master[QP_CRYPT_KEY], const uint8_t file_key[QP_CRYPT_KEY],
+                   qp_crypt_params *params);
+
+/* Gives the file key. */
+qp_crypt_unwrapped qp_crypt_unwrap(const uint8_t master[QP_CRYPT_KEY],
+                                   const qp_crypt_params *params,
+                                   uint8_t ret_file_key[QP_CRYPT_KEY]);
+
+/* Derives the keys of pages and places. NULL: no memory. */
+qp_crypt *qp_crypt_new(const uint8_t file_key[QP_CRYPT_KEY]);
 
 /* Destroys the keys. NULL is fine. */
 void qp_crypt_free(qp_crypt *self);

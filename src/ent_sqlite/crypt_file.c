@@ -10,10 +10,15 @@
  *   log         | 32 | frame: 8 open, 16 hidden | page | ...       SQLite's own layout
  *   journal     | header | number 4 | page | checksum 4, hidden | ...
  *
- * The header block is written with the first page, under the lock of that write, and never again.
- * The journal is on the disk by then, so that a crash in between leaves a journal that empties the
- * file. Emptying it removes the header block, too: a header without pages and without a journal is
- * a file that was cut off. */
+ * The header block is written with the first page, under the lock of that write. The journal is on
+ * the disk by then, so that a crash in between leaves a journal that empties the file. Emptying it
+ * removes the header block, too: a header without pages and without a journal is a file that was
+ * cut off. Later only another key changes the block, one of its copies after the other:
+ *
+ *   | copy | copy |      | copy | new |      | new | new |
+ *     the old key   ──▶    the new key  ──▶    the new key     while either is written, the other
+ *                                                              copy is whole
+ */
 #include "ent_sqlite/crypt_file.h"
 
 #include <assert.h>
@@ -81,17 +86,9 @@ static bool crypt_file_scratch(qp_crypt_file *self, uint32_t size)
 
 /* ---- the header block ------------------------------------------------------------------------ */
 
-/* The keys for the header that was read. */
-static qp_crypt_state crypt_file_derive(qp_crypt_file *self)
+static qp_crypt_state crypt_file_state(qp_keys_result result)
 {
-    assert(self->crypt == NULL);
-    if (self->keys == NULL) {
-        return QP_CRYPT_NEW; /* SQLite reads the header when it opens a file, before the key */
-    }
-    if (!crypt_file_scratch(self, self->params.page_size)) {
-        return QP_CRYPT_NO_MEMORY;
-    }
-    switch (qp_keys_open(self->keys, &self->params, &self->crypt)) {
+    switch (result) {
     case QP_KEYS_OK:
         return QP_CRYPT_READY;
     case QP_KEYS_WRONG:
@@ -101,6 +98,18 @@ static qp_crypt_state crypt_file_derive(qp_crypt_file *self)
     default:
         return QP_CRYPT_NO_MEMORY;
     }
+}
+
+/* The keys for the header that was read. */
+static qp_crypt_state crypt_file_derive(qp_crypt_file *self)
+{
+    assert(self->crypt == NULL);
+    if (self->keys == NULL) {
+        return QP_CRYPT_NEW; /* SQLite reads the header when it opens a file, before the key */
+    }
+    return crypt_file_scratch(self, self->params.page_size)
+               ? crypt_file_state(qp_keys_open(self->keys, &self->params, &self->crypt))
+               : QP_CRYPT_NO_MEMORY;
 }
 
 /* Reads the header block, unless it is known: another process may have made the file since. */
@@ -191,8 +200,61 @@ static int crypt_file_create(qp_crypt_file *self, sqlite3_file *below, uint32_t 
         qp_keys_make(self->keys, page_size, &self->params, &self->crypt) != QP_KEYS_OK) {
         return SQLITE_IOERR_NOMEM;
     }
-    qp_crypt_block_write(&self->params, block);
+    qp_crypt_copy_write(&self->params, block);
+    memcpy(block + QP_CRYPT_COPY, block, QP_CRYPT_COPY);
     return below->pMethods->xWrite(below, block, sizeof(block), 0);
+}
+
+/* Writes one copy of the header and brings it to the disk. */
+static int crypt_file_put_copy(sqlite3_file *below, const uint8_t copy[QP_CRYPT_COPY],
+                               sqlite3_int64 at)
+{
+    int rc = below->pMethods->xWrite(below, copy, QP_CRYPT_COPY, at);
+
+    assert(at == 0 || at == QP_CRYPT_COPY);
+    return rc == SQLITE_OK ? below->pMethods->xSync(below, SQLITE_SYNC_FULL) : rc;
+}
+
+/* Reads the header anew: another process may have changed the key. */
+static qp_crypt_state crypt_file_again(sqlite3_file *below, qp_crypt_params *ret)
+{
+    uint8_t block[QP_CRYPT_BLOCK];
+
+    assert(ret != NULL);
+    if (below->pMethods->xRead(below, block, sizeof(block), 0) != SQLITE_OK) {
+        return QP_CRYPT_NO_READ;
+    }
+    return qp_crypt_block_read(block, sizeof(block), ret) == QP_CRYPT_FITS ? QP_CRYPT_READY
+                                                                           : QP_CRYPT_BROKEN;
+}
+
+/* The copy that says which key is valid is written last: the other one may be what a crash left. */
+qp_crypt_state qp_crypt_file_rekey(qp_crypt_file *self, sqlite3_file *below, qp_keys *fresh)
+{
+    uint8_t copy[QP_CRYPT_COPY];
+    qp_crypt_params params;
+    qp_crypt_params found;
+    qp_crypt_state state = crypt_file_again(below, &params);
+    int rc;
+
+    assert(self->crypt != NULL && fresh != NULL);
+    if (state == QP_CRYPT_READY) {
+        state = crypt_file_state(qp_keys_rewrap(self->keys, fresh, &params, &params));
+    }
+    if (state != QP_CRYPT_READY) {
+        return state;
+    }
+    qp_crypt_copy_write(&params, copy);
+    rc = crypt_file_put_copy(below, copy, QP_CRYPT_COPY - params.at);
+    if (rc == SQLITE_OK) {
+        rc = crypt_file_put_copy(below, copy, params.at);
+    }
+    if (rc != SQLITE_OK && (crypt_file_again(below, &found) != QP_CRYPT_READY ||
+                            found.generation != params.generation)) {
+        return QP_CRYPT_NO_READ;
+    }
+    self->params = params;
+    return rc == SQLITE_OK ? QP_CRYPT_READY : QP_CRYPT_NO_WRITE;
 }
 
 /* ---- the main file --------------------------------------------------------------------------- */
@@ -232,17 +294,15 @@ static int crypt_file_page(qp_crypt_file *self, sqlite3_file *below, uint32_t nu
 }
 
 /* Another process may have emptied and made the file again, when a crash had left it half made:
- * true, with the keys of the new header, when its salt is another one. */
+ * true, with the keys of the new header, when its file key is another one. */
 static bool crypt_file_renewed(qp_crypt_file *self, sqlite3_file *below)
 {
-    uint8_t block[QP_CRYPT_BLOCK];
     qp_crypt_params params;
 
     assert(self->crypt != NULL);
-    if (below->pMethods->xRead(below, block, sizeof(block), 0) != SQLITE_OK ||
-        qp_crypt_block_read(block, sizeof(block), &params) != QP_CRYPT_FITS ||
+    if (crypt_file_again(below, &params) != QP_CRYPT_READY ||
         params.page_size != self->params.page_size ||
-        memcmp(params.salt, self->params.salt, QP_CRYPT_SALT) == 0) {
+        memcmp(params.id, self->params.id, QP_CRYPT_ID) == 0) {
         return false;
     }
     qp_crypt_free(self->crypt);
@@ -378,7 +438,7 @@ int qp_crypt_main_size(sqlite3_file *below, sqlite3_int64 *ret)
     return rc;
 }
 
-/* A file without pages has no header, and gets another salt with its next page. */
+/* A file without pages has no header, and gets another key with its next page. */
 int qp_crypt_main_truncate(qp_crypt_file *self, sqlite3_file *below, sqlite3_int64 size)
 {
     assert(size >= 0);

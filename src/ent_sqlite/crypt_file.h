@@ -21,7 +21,8 @@ typedef enum qp_crypt_state {
     QP_CRYPT_OTHER_KEY,  /* the key does not fit */
     QP_CRYPT_NO_RAW_KEY, /* the file wants 32 bytes, and the key has another length */
     QP_CRYPT_NO_MEMORY,
-    QP_CRYPT_NO_READ /* the system refused */
+    QP_CRYPT_NO_READ, /* the system refused */
+    QP_CRYPT_NO_WRITE /* ...in the middle of a change of keys: the new key is in the file */
 } qp_crypt_state;
 
 /* What the connection knows about its main file; the log and the journal use it, too. */
@@ -35,6 +36,11 @@ void qp_crypt_file_free(qp_crypt_file *self);
  * beside the file, so that a header without pages is one that a crash left. */
 qp_crypt_state qp_crypt_file_unlock(qp_crypt_file *self, sqlite3_file *below, qp_keys *keys,
                                     bool is_created);
+
+/* Wraps the file's key for `fresh` instead of the key that unlocked it, on the disk when the call
+ * returns. Under SQLite's write lock. QP_CRYPT_READY and QP_CRYPT_NO_WRITE: `fresh` opens the file
+ * from now on; after the latter a crash of the machine may bring back the other key. */
+qp_crypt_state qp_crypt_file_rekey(qp_crypt_file *self, sqlite3_file *below, qp_keys *fresh);
 
 /* Before a call about the log or the journal: reads the header of the main file `below`, unless it
  * is known. Another process may have made the file since this one opened it. */

@@ -1,6 +1,8 @@
-/* The secret of a store and the master key behind it.
+/* The secret of a store, the master key behind it, and the store's file key.
  *
- * Owns: qp_keys, with the secret as it was given and the last master key that scrypt made of it.
+ * Owns: qp_keys, with the secret as it was given, the last master key that scrypt made of it, and
+ * the file key of the store's own file. A connection that is opened after another process gave the
+ * file another key needs it: the secret does not fit any more.
  * Called by: src/front, which keeps one for each store; crypt_file.c for each file that is opened.
  * Threads: any; the mutex is held while scrypt runs, so that the connections of a store derive a
  * master key once and not each for itself.
@@ -17,23 +19,31 @@
 /* The last one: its macros rename functions. */
 #include "ent_sqlite/libcrypto.h"
 
-struct qp_keys {
-    size_t size; /* of the secret; constant, like it */
-    uint8_t secret[QP_KEYS_SECRET_MAX];
-    qp_mutex mutex;               /* guards the rest */
+/* What another key replaces. */
+typedef struct keys_secret {
+    size_t size;
+    uint8_t bytes[QP_KEYS_SECRET_MAX];
     bool passphrase;              /* what new files are made for */
     bool has_master;              /* scrypt ran for these parameters: */
     qp_crypt_params master_of;    /* only form, costs and salt count */
     uint8_t master[QP_CRYPT_KEY]; /* ...and gave this */
+} keys_secret;
+
+struct qp_keys {
+    qp_mutex mutex; /* guards all */
+    keys_secret secret;
+    bool has_file;                  /* a file was opened or made, the store's own first: */
+    uint8_t file_id[QP_CRYPT_ID];   /* ...its file key has this id */
+    uint8_t file_key[QP_CRYPT_KEY]; /* ...and is this */
 };
 
 /* The secret is checked as far as it can be without a file. */
-static quipu_status keys_check(const qp_keys *keys, quipu_error *reterr)
+static quipu_status keys_check(const keys_secret *secret, quipu_error *reterr)
 {
-    if (keys->size == 0) {
+    if (secret->size == 0) {
         return qp_error_set(reterr, QUIPU_INVALID, "the key of the store is empty");
     }
-    if (keys->size > QP_KEYS_SECRET_MAX) {
+    if (secret->size > QP_KEYS_SECRET_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the key of the store has more than %d bytes",
                             QP_KEYS_SECRET_MAX);
     }
@@ -56,9 +66,9 @@ quipu_status qp_keys_new(qp_keys_fn fn, void *ctx, bool passphrase, qp_keys **re
         qp_free(keys);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the key of a store");
     }
-    keys->passphrase = passphrase;
-    keys->size = fn(ctx, keys->secret, sizeof(keys->secret));
-    status = keys_check(keys, reterr);
+    keys->secret.passphrase = passphrase;
+    keys->secret.size = fn(ctx, keys->secret.bytes, sizeof(keys->secret.bytes));
+    status = keys_check(&keys->secret, reterr);
     if (status != QUIPU_OK) {
         qp_keys_free(keys);
         return status;
@@ -78,31 +88,31 @@ void qp_keys_free(qp_keys *keys)
 }
 
 /* Whether the kept master key is that of these parameters. */
-static bool keys_has(const qp_keys *keys, const qp_crypt_params *params)
+static bool keys_has(const keys_secret *secret, const qp_crypt_params *params)
 {
-    const qp_crypt_params *of = &keys->master_of;
+    const qp_crypt_params *of = &secret->master_of;
 
     assert(params->form == QP_CRYPT_SCRYPT);
-    return keys->has_master && of->log_n == params->log_n && of->r == params->r &&
+    return secret->has_master && of->log_n == params->log_n && of->r == params->r &&
            of->p == params->p && memcmp(of->salt, params->salt, QP_CRYPT_SALT) == 0;
 }
 
 /* Runs scrypt with the mutex held. 128 * N * r bytes, and a little. */
-static bool keys_stretch(qp_keys *keys, const qp_crypt_params *params)
+static bool keys_stretch(keys_secret *secret, const qp_crypt_params *params)
 {
     const uint64_t n = UINT64_C(1) << params->log_n;
     const uint64_t memory = 128 * n * params->r + 128 * (uint64_t)params->r * params->p;
 
     assert(params->log_n <= QP_CRYPT_LOG_N_MAX);
-    if (keys_has(keys, params)) {
+    if (keys_has(secret, params)) {
         return true;
     }
-    keys->has_master =
-        EVP_PBE_scrypt((const char *)keys->secret, keys->size, params->salt, QP_CRYPT_SALT, n,
-                       params->r, params->p, memory + (1U << 20), keys->master, QP_CRYPT_KEY) == 1;
-    keys->master_of = *params;
-    keys->passphrase = keys->passphrase || keys->has_master; /* its copies have one, too */
-    return keys->has_master;
+    secret->has_master = EVP_PBE_scrypt((const char *)secret->bytes, secret->size, params->salt,
+                                        QP_CRYPT_SALT, n, params->r, params->p, memory + (1U << 20),
+                                        secret->master, QP_CRYPT_KEY) == 1;
+    secret->master_of = *params;
+    secret->passphrase = secret->passphrase || secret->has_master; /* its copies have one, too */
+    return secret->has_master;
 }
 
 /* The master key for these parameters. A raw key is the secret itself. */
@@ -112,93 +122,173 @@ static qp_keys_result keys_master(qp_keys *keys, const qp_crypt_params *params,
     qp_keys_result result = QP_KEYS_OK;
 
     qp_mutex_lock(&keys->mutex);
+    assert(keys->secret.size > 0);
     if (params->form == QP_CRYPT_SCRYPT) {
-        result = keys_stretch(keys, params) ? QP_KEYS_OK : QP_KEYS_NOMEM;
-        memcpy(ret, keys->master, QP_CRYPT_KEY);
-    } else if (keys->size != QP_CRYPT_KEY) {
+        result = keys_stretch(&keys->secret, params) ? QP_KEYS_OK : QP_KEYS_NOMEM;
+        memcpy(ret, keys->secret.master, QP_CRYPT_KEY);
+    } else if (keys->secret.size != QP_CRYPT_KEY) {
         result = QP_KEYS_LENGTH;
     } else {
-        memcpy(ret, keys->secret, QP_CRYPT_KEY);
+        memcpy(ret, keys->secret.bytes, QP_CRYPT_KEY);
     }
     qp_mutex_unlock(&keys->mutex);
     return result;
 }
 
-/* Compared in constant time, by habit: the check value is in the file. */
-static bool keys_equal(const uint8_t *a, const uint8_t *b)
-{
-    unsigned different = 0;
-
-    assert(a != b);
-    for (size_t i = 0; i < QP_CRYPT_CHECK; i++) {
-        different |= (unsigned)(a[i] ^ b[i]);
-    }
-    return different == 0;
-}
-
-qp_keys_result qp_keys_open(qp_keys *keys, const qp_crypt_params *params, qp_crypt **ret)
+/* The file key, by the secret. */
+static qp_keys_result keys_unwrap(qp_keys *keys, const qp_crypt_params *params,
+                                  uint8_t ret[QP_CRYPT_KEY])
 {
     uint8_t master[QP_CRYPT_KEY];
-    uint8_t check[QP_CRYPT_CHECK];
-    qp_crypt *crypt = NULL;
     qp_keys_result result = keys_master(keys, params, master);
 
     assert(ret != NULL);
     if (result == QP_KEYS_OK) {
-        crypt = qp_crypt_new(master, params, check);
-        result = crypt == NULL                      ? QP_KEYS_NOMEM
-                 : keys_equal(check, params->check) ? QP_KEYS_OK
-                                                    : QP_KEYS_WRONG;
+        const qp_crypt_unwrapped unwrapped = qp_crypt_unwrap(master, params, ret);
+        result = unwrapped == QP_CRYPT_UNWRAPPED      ? QP_KEYS_OK
+                 : unwrapped == QP_CRYPT_OTHER_MASTER ? QP_KEYS_WRONG
+                                                      : QP_KEYS_NOMEM;
     }
     OPENSSL_cleanse(master, sizeof(master));
-    if (result != QP_KEYS_OK) {
-        qp_crypt_free(crypt);
-        return result;
+    return result;
+}
+
+/* Whether this is the file whose key is kept. Who opened it once could go on reading it anyway. */
+static bool keys_remembered(qp_keys *keys, const qp_crypt_params *params, uint8_t ret[QP_CRYPT_KEY])
+{
+    bool found;
+
+    assert(ret != NULL);
+    qp_mutex_lock(&keys->mutex);
+    found = keys->has_file && memcmp(keys->file_id, params->id, QP_CRYPT_ID) == 0;
+    if (found) {
+        memcpy(ret, keys->file_key, QP_CRYPT_KEY);
     }
-    *ret = crypt;
-    return QP_KEYS_OK;
+    qp_mutex_unlock(&keys->mutex);
+    return found;
+}
+
+/* Keeps the first file key: the store's own. Its copies have keys of their own. */
+static void keys_remember(qp_keys *keys, const qp_crypt_params *params,
+                          const uint8_t file_key[QP_CRYPT_KEY])
+{
+    assert(file_key != NULL);
+    qp_mutex_lock(&keys->mutex);
+    if (!keys->has_file) {
+        keys->has_file = true;
+        memcpy(keys->file_id, params->id, QP_CRYPT_ID);
+        memcpy(keys->file_key, file_key, QP_CRYPT_KEY);
+    }
+    qp_mutex_unlock(&keys->mutex);
+}
+
+qp_keys_result qp_keys_open(qp_keys *keys, const qp_crypt_params *params, qp_crypt **ret)
+{
+    uint8_t file_key[QP_CRYPT_KEY];
+    qp_crypt *crypt = NULL;
+    qp_keys_result result =
+        keys_remembered(keys, params, file_key) ? QP_KEYS_OK : keys_unwrap(keys, params, file_key);
+
+    assert(ret != NULL);
+    if (result == QP_KEYS_OK) {
+        crypt = qp_crypt_new(file_key);
+        result = crypt != NULL ? QP_KEYS_OK : QP_KEYS_NOMEM;
+    }
+    if (result == QP_KEYS_OK) {
+        keys_remember(keys, params, file_key);
+        *ret = crypt;
+    }
+    OPENSSL_cleanse(file_key, sizeof(file_key));
+    return result;
 }
 
 bool qp_keys_can_make(qp_keys *keys)
 {
+    bool can;
+
+    qp_mutex_lock(&keys->mutex);
+    assert(keys->secret.size > 0);
+    can = keys->secret.passphrase || keys->secret.size == QP_CRYPT_KEY;
+    qp_mutex_unlock(&keys->mutex);
+    return can;
+}
+
+/* Fills in how the secret becomes a wrapping key, with a new salt, and wraps the file key. */
+static qp_keys_result keys_wrap(qp_keys *keys, const uint8_t file_key[QP_CRYPT_KEY],
+                                qp_crypt_params *params)
+{
+    uint8_t master[QP_CRYPT_KEY];
+    qp_keys_result result = QP_KEYS_NOMEM;
     bool passphrase;
 
     qp_mutex_lock(&keys->mutex);
-    passphrase = keys->passphrase;
+    passphrase = keys->secret.passphrase;
     qp_mutex_unlock(&keys->mutex);
-    assert(keys->size > 0);
-    return passphrase || keys->size == QP_CRYPT_KEY;
+    assert(params->generation > 0);
+    params->form = passphrase ? QP_CRYPT_SCRYPT : QP_CRYPT_RAW;
+    params->log_n = passphrase ? QP_CRYPT_LOG_N : 0;
+    params->r = passphrase ? QP_CRYPT_R : 0;
+    params->p = passphrase ? QP_CRYPT_P : 0;
+    if (RAND_bytes(params->salt, QP_CRYPT_SALT) == 1) {
+        result = keys_master(keys, params, master);
+    }
+    if (result == QP_KEYS_OK) {
+        result = qp_crypt_wrap(master, file_key, params) ? QP_KEYS_OK : QP_KEYS_NOMEM;
+    }
+    OPENSSL_cleanse(master, sizeof(master));
+    return result;
 }
 
-/* The salt makes the keys of each file its own, also under one master key. */
+/* A random file key makes the pages of each file its own, also under one secret. */
 qp_keys_result qp_keys_make(qp_keys *keys, uint32_t page_size, qp_crypt_params *ret_params,
                             qp_crypt **ret)
 {
-    qp_crypt_params params = {.page_size = page_size, .form = QP_CRYPT_RAW};
-    uint8_t master[QP_CRYPT_KEY];
+    qp_crypt_params params = {.page_size = page_size, .generation = 1};
+    uint8_t file_key[QP_CRYPT_KEY];
     qp_crypt *crypt = NULL;
     qp_keys_result result = QP_KEYS_NOMEM;
 
     assert(ret_params != NULL && ret != NULL);
-    qp_mutex_lock(&keys->mutex);
-    if (keys->passphrase) {
-        params.form = QP_CRYPT_SCRYPT;
-        params.log_n = QP_CRYPT_LOG_N;
-        params.r = QP_CRYPT_R;
-        params.p = QP_CRYPT_P;
-    }
-    qp_mutex_unlock(&keys->mutex);
-    if (RAND_bytes(params.salt, QP_CRYPT_SALT) == 1) {
-        result = keys_master(keys, &params, master);
+    if (RAND_bytes(file_key, QP_CRYPT_KEY) == 1 && RAND_bytes(params.id, QP_CRYPT_ID) == 1) {
+        result = keys_wrap(keys, file_key, &params);
     }
     if (result == QP_KEYS_OK) {
-        crypt = qp_crypt_new(master, &params, params.check);
+        crypt = qp_crypt_new(file_key);
         result = crypt != NULL ? QP_KEYS_OK : QP_KEYS_NOMEM;
     }
-    OPENSSL_cleanse(master, sizeof(master));
     if (result == QP_KEYS_OK) {
+        keys_remember(keys, &params, file_key);
         *ret_params = params;
         *ret = crypt;
     }
+    OPENSSL_cleanse(file_key, sizeof(file_key));
     return result;
+}
+
+qp_keys_result qp_keys_rewrap(qp_keys *keys, qp_keys *fresh, const qp_crypt_params *params,
+                              qp_crypt_params *ret_params)
+{
+    qp_crypt_params changed = *params;
+    uint8_t file_key[QP_CRYPT_KEY];
+    qp_keys_result result = keys_unwrap(keys, params, file_key);
+
+    assert(keys != fresh && ret_params != NULL);
+    changed.generation++;
+    if (result == QP_KEYS_OK) {
+        result = keys_wrap(fresh, file_key, &changed);
+    }
+    OPENSSL_cleanse(file_key, sizeof(file_key));
+    if (result == QP_KEYS_OK) {
+        *ret_params = changed;
+    }
+    return result;
+}
+
+/* The file key stays: it is the same file. */
+void qp_keys_replace(qp_keys *keys, const qp_keys *fresh)
+{
+    assert(keys != fresh);
+    qp_mutex_lock(&keys->mutex);
+    keys->secret = fresh->secret;
+    qp_mutex_unlock(&keys->mutex);
 }

@@ -39,8 +39,16 @@ qp_keys_result qp_keys_open(qp_keys *keys, const qp_crypt_params *params, qp_cry
 /* Whether a new file can be made: of 32 bytes, or of a passphrase where that was said. */
 bool qp_keys_can_make(qp_keys *keys);
 
-/* A new file's parameters with a salt of its own, and its keys. */
+/* A new file's parameters with a file key of its own, and its keys. */
 qp_keys_result qp_keys_make(qp_keys *keys, uint32_t page_size, qp_crypt_params *ret_params,
                             qp_crypt **ret);
+
+/* The parameters of the same file for another key, `fresh`. `keys` must be the file's now: a key
+ * that is only remembered does not count. */
+qp_keys_result qp_keys_rewrap(qp_keys *keys, qp_keys *fresh, const qp_crypt_params *params,
+                              qp_crypt_params *ret_params);
+
+/* From now on `keys` gives what `fresh` has, for files that are made and opened from here on. */
+void qp_keys_replace(qp_keys *keys, const qp_keys *fresh);
 
 #endif

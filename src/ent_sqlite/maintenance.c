@@ -21,6 +21,7 @@
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/page_seal.h"
 #include "ent_sqlite/page_vfs.h"
+#include "ent_sqlite/rekey.h"
 #include "ent_sqlite/stored_form.h"
 
 #define MAINTENANCE_SYNCS_FULL 2 /* PRAGMA synchronous: every commit is synced */
@@ -447,4 +448,5 @@ const struct qp_maintenance qp_sqlite_maintenance = {
     .mend_counters = maintenance_mend_counters,
     .forms = qp_sqlite_forms,
     .mend_forms = qp_sqlite_mend_forms,
+    .rekey = qp_sqlite_rekey,
 };

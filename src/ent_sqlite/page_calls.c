@@ -128,6 +128,17 @@ qp_crypt_state qp_page_vfs_unlock(sqlite3 *db, qp_keys *keys)
     return qp_crypt_file_unlock(self->crypt, page_vfs_below(&self->base), keys, is_created != 0);
 }
 
+/* A connection without a key has a plain file. */
+qp_crypt_state qp_page_vfs_rekey(sqlite3 *db, qp_keys *fresh)
+{
+    page_file *self = page_calls_file(db);
+
+    assert(sqlite3_get_autocommit(db) == 0 && fresh != NULL);
+    return self == NULL || self->crypt == NULL
+               ? QP_CRYPT_PLAIN
+               : qp_crypt_file_rekey(self->crypt, page_vfs_below(&self->base), fresh);
+}
+
 /* Reads below the layer's checks, and only after SQLite refused the file. */
 bool qp_page_vfs_is_encrypted(sqlite3 *db)
 {

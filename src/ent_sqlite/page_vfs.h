@@ -34,6 +34,10 @@ const char *qp_page_vfs_secret(const char *below);
 /* Gives a connection its key and says whether it fits. `keys` must outlive the connection. */
 qp_crypt_state qp_page_vfs_unlock(sqlite3 *db, qp_keys *keys);
 
+/* Gives the connection's encrypted file another key: qp_crypt_file_rekey(). In a transaction that
+ * holds the write lock. */
+qp_crypt_state qp_page_vfs_rekey(sqlite3 *db, qp_keys *fresh);
+
 /* Whether a file that SQLite refused has the header of an encrypted one. */
 bool qp_page_vfs_is_encrypted(sqlite3 *db);
 

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 BLOCK = 4096
+COPY = 2048
 RESERVED = 48
 MAGIC = b"quipu encrypted\0"
 EPOCH = 1
@@ -21,15 +22,36 @@ class Damaged(Exception):
     """The file does not fit the key, or itself."""
 
 
-def expand(master, salt):
-    """HKDF-SHA256 to 128 bytes: page key, place key, check key."""
-    prk = hmac.digest(salt, master, "sha256")
-    info = b"quipu encrypted\0" + struct.pack(">I", EPOCH)
+def hkdf(key, salt, name, size):
+    """HKDF-SHA256 to `size` bytes."""
+    prk = hmac.digest(salt, key, "sha256")
+    info = name + b"\0" + struct.pack(">I", EPOCH)
     okm, last = b"", b""
-    for i in range(1, 5):
-        last = hmac.digest(prk, last + info + bytes([i]), "sha256")
+    while len(okm) < size:
+        last = hmac.digest(prk, last + info + bytes([len(okm) // 32 + 1]), "sha256")
         okm += last
-    return okm[:32], okm[32:96], okm[96:]
+    return okm[:size]
+
+
+def file_keys(file_key):
+    """Page key and place key."""
+    okm = hkdf(file_key, bytes(32), b"quipu encrypted", 96)
+    return okm[:32], okm[32:]
+
+
+def wrap(master, params, file_key):
+    """The wrapped file key and its tag; `params` are the first 96 bytes of the header."""
+    key = hkdf(master, params[64:96], b"quipu wrapped", 32)
+    return AESGCM(key).encrypt(bytes(12), file_key, params)
+
+
+def unwrap(master, params, wrapped):
+    """The file key."""
+    key = hkdf(master, params[64:96], b"quipu wrapped", 32)
+    try:
+        return AESGCM(key).decrypt(bytes(12), wrapped, params)
+    except InvalidTag as error:
+        raise Damaged("the key does not fit") from error
 
 
 def ecb(key, data):
@@ -83,9 +105,23 @@ def seal_page(key, page, aad, random, main=False):
     return sealed[:-16] + nonce + sealed[-16:]
 
 
-def header_block(page_size, salt, form=0, log_n=0, r=0, p=0):
-    """The bytes of the header block that the check value covers."""
-    return MAGIC + struct.pack(">6I", 1, page_size, form, log_n, r, p) + salt
+def header(block):
+    """The sound copy of the header block, of two the one of the higher generation."""
+    copies = [block[:COPY], block[COPY:]]
+    sound = [copy for copy in copies if copy[:16] == MAGIC
+             and hashlib.sha256(copy[:-32]).digest() == copy[-32:]]
+    if not sound:
+        raise Damaged("the header block is damaged")
+    return max(sound, key=lambda copy: copy[40:48])
+
+
+def master_key(secret, copy):
+    """The user's key, or what scrypt makes of a passphrase."""
+    form, log_n, r, p = struct.unpack(">4I", copy[24:40])
+    if form == 0:
+        return secret
+    return hashlib.scrypt(secret, salt=copy[64:96], n=1 << log_n, r=r, p=p, dklen=32,
+                          maxmem=(128 << log_n) * r + (1 << 22))
 
 
 class Reader:
@@ -100,20 +136,14 @@ class Reader:
         except FileNotFoundError:
             self.log = b""
         block = self.main[:BLOCK]
-        if len(block) < BLOCK or block[:16] != MAGIC:
+        if len(block) < BLOCK:
             raise Damaged("no encrypted file")
-        if hashlib.sha256(block[:-32]).digest() != block[-32:]:
-            raise Damaged("the header block is damaged")
-        version, self.size, form, log_n, r, p = struct.unpack(">6I", block[16:40])
+        copy = header(block)
+        version, self.size = struct.unpack(">2I", copy[16:24])
         if version != 1:
             raise Damaged("a later version")
-        salt, check = block[40:72], block[72:88]
-        if form == 1:
-            secret = hashlib.scrypt(secret, salt=salt, n=1 << log_n, r=r, p=p, dklen=32,
-                                    maxmem=(128 << log_n) * r + (1 << 22))
-        self.key, self.place_key, check_key = expand(secret, salt)
-        if hmac.digest(check_key, block[:72], "sha256")[:16] != check:
-            raise Damaged("the key does not fit")
+        file_key = unwrap(master_key(secret, copy), copy[:96], copy[96:144])
+        self.key, self.place_key = file_keys(file_key)
 
     def pages(self):
         """All pages, with what the log's committed transactions say of them."""

@@ -124,6 +124,8 @@ STRICT_PASS(migrate_, backup,
              quipu_error *reterr),
             (file->conn, label, now, ret_path, size, reterr))
 
+STRICT_PASS(maintain_, rekey, (void *conn, const qp_new_key *key, quipu_error *reterr),
+            (file->conn, key, reterr))
 STRICT_PASS(maintain_, sizes, (void *conn, qp_sizes *ret, quipu_error *reterr),
             (file->conn, ret, reterr))
 STRICT_PASS(maintain_, limit, (void *conn, int64_t max_bytes, quipu_error *reterr),
@@ -349,6 +351,7 @@ static const qp_maintenance strict_maintenance = {
     .seal = strict_maintain_seal,
     .counters = strict_maintain_counters,
     .mend_counters = strict_maintain_mend_counters,
+    .rekey = strict_maintain_rekey,
 };
 
 /* The real one's statements; only the functions that take a connection are replaced. */
