@@ -75,6 +75,7 @@
     X(verify)                                                                                      \
     X(repair)                                                                                      \
     X(upgrade)                                                                                     \
+    X(rekey)                                                                                       \
     X(sweep)                                                                                       \
     X(serve)                                                                                       \
     X(token)
@@ -275,6 +276,10 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
 /* Adds the key of an encrypted store, when QUIPU_KEY_FILE or QUIPU_PASSPHRASE_FILE names its file;
  * false: it cannot be used, reported. key.c. */
 bool app_key_options(const app_call *call, quipu_open_options *options);
+
+/* Sets the key of the options to the new one, from --new-key-file, --new-passphrase-file or the
+ * variables of that name; false: there is none, or it cannot be used, reported. key.c. */
+bool app_new_key_options(const app_call *call, quipu_open_options *options);
 
 /* Opens the store of the call with these options. Returns an exit code; a failure is reported with
  * the path and what to do. */

@@ -1,9 +1,11 @@
-/* The key of an encrypted store: from a file that an environment variable names, and never from the
- * command line, which every user of the machine can read.
+/* The key of an encrypted store, and the one that "quipu rekey" gives it: each from a file that an
+ * environment variable or an option names, and never from the command line itself, which every user
+ * of the machine can read.
  *
- * Owns: key_secret, the bytes of the key of this run; they stay until the program ends, because
- * verbs open several stores.
- * Called by: app_open_options(), before a store is opened, on the first thread. No locks. */
+ * Owns: the bytes of both keys of this run; they stay until the program ends, because verbs open
+ * several stores.
+ * Called by: app_open_options(), before a store is opened, and cmd_rekey.c, on the first thread. No
+ * locks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +18,30 @@
 #define KEY_FILE_MAX 1024 /* bytes of a passphrase */
 #define KEY_VARIABLE "QUIPU_KEY_FILE"
 #define KEY_PHRASE_VARIABLE "QUIPU_PASSPHRASE_FILE"
+#define KEY_NEW_VARIABLE "QUIPU_NEW_KEY_FILE"
+#define KEY_NEW_PHRASE_VARIABLE "QUIPU_NEW_PASSPHRASE_FILE"
 
 /* What the callback gives. */
-static struct {
+typedef struct key_secret {
     char bytes[KEY_FILE_MAX + 2]; /* one more than a passphrase and its line end: it is noticed */
     size_t n;
 } key_secret;
 
+static key_secret key_current;
+static key_secret key_new;
+
+/* A file that may hold a key. */
+typedef struct key_place {
+    const char *name; /* of the variable or option that names it */
+    const char *path; /* NULL: not given */
+} key_place;
+
 static size_t key_give(void *ctx, void *ret_key, size_t size)
 {
-    (void)ctx;
-    memcpy(ret_key, key_secret.bytes, key_secret.n < size ? key_secret.n : size);
-    return key_secret.n;
+    const key_secret *secret = ctx;
+
+    memcpy(ret_key, secret->bytes, secret->n < size ? secret->n : size);
+    return secret->n;
 }
 
 /* The value of a hexadecimal digit, or -1. */
@@ -40,30 +54,30 @@ static int key_digit(char c)
 }
 
 /* Makes 32 bytes of 64 digits, in place. */
-static bool key_from_hex(void)
+static bool key_from_hex(key_secret *secret)
 {
     for (size_t i = 0; i < KEY_RAW; i++) {
-        const int high = key_digit(key_secret.bytes[2 * i]);
-        const int low = key_digit(key_secret.bytes[2 * i + 1]);
+        const int high = key_digit(secret->bytes[2 * i]);
+        const int low = key_digit(secret->bytes[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }
-        key_secret.bytes[i] = (char)(high << 4 | low);
+        secret->bytes[i] = (char)(high << 4 | low);
     }
-    key_secret.n = KEY_RAW;
+    secret->n = KEY_RAW;
     return true;
 }
 
 /* Reads the file; a key that others can read is no secret. */
-static bool key_read(const app_call *call, const char *variable, const char *path)
+static bool key_read(const app_call *call, key_place place, key_secret *secret)
 {
     char what[APP_MESSAGE_MAX / 2];
-    FILE *file = fopen(path, "rbe");
+    FILE *file = fopen(place.path, "rbe");
     struct stat info;
 
     if (file == NULL) {
         const int number = errno;
-        snprintf(what, sizeof(what), "%s: %s cannot be read", variable, path);
+        snprintf(what, sizeof(what), "%s: %s cannot be read", place.name, place.path);
         errno = number;
         (void)app_fail_errno(call, what);
         return false;
@@ -71,63 +85,94 @@ static bool key_read(const app_call *call, const char *variable, const char *pat
     (void)setvbuf(file, NULL, _IONBF, 0); /* else the C library's buffer would keep a copy */
     if (fstat(fileno(file), &info) == 0 && (info.st_mode & 077) != 0) {
         fclose(file);
-        app_report(call, "%s: other users may read %s: chmod 600 it", variable, path);
+        app_report(call, "%s: other users may read %s: chmod 600 it", place.name, place.path);
         return false;
     }
-    key_secret.n = fread(key_secret.bytes, 1, sizeof(key_secret.bytes), file);
+    secret->n = fread(secret->bytes, 1, sizeof(secret->bytes), file);
     fclose(file);
     return true;
 }
 
 /* 32 bytes as they are, or 64 digits and a line end. */
-static bool key_is_raw(const app_call *call, const char *path)
+static bool key_is_raw(const app_call *call, key_place place, key_secret *secret)
 {
-    const bool ends = key_secret.n == KEY_HEX ||
-                      (key_secret.n == KEY_HEX + 1 && key_secret.bytes[KEY_HEX] == '\n');
+    const bool ends =
+        secret->n == KEY_HEX || (secret->n == KEY_HEX + 1 && secret->bytes[KEY_HEX] == '\n');
 
-    if (key_secret.n == KEY_RAW || (ends && key_from_hex())) {
+    if (secret->n == KEY_RAW || (ends && key_from_hex(secret))) {
         return true;
     }
     app_report(call,
-               KEY_VARIABLE ": %s holds no key: 32 random bytes, or 64 hexadecimal digits\n"
-                            "make one: (umask 077; openssl rand -hex 32 >FILE)",
-               path);
+               "%s: %s holds no key: 32 random bytes, or 64 hexadecimal digits\n"
+               "make one: (umask 077; openssl rand -hex 32 >FILE)",
+               place.name, place.path);
     return false;
 }
 
 /* A passphrase is the file without the line end that editors write. */
-static bool key_is_phrase(const app_call *call, const char *path)
+static bool key_is_phrase(const app_call *call, key_place place, key_secret *secret)
 {
-    while (key_secret.n > 0 && (key_secret.bytes[key_secret.n - 1] == '\n' ||
-                                key_secret.bytes[key_secret.n - 1] == '\r')) {
-        key_secret.n--;
+    while (secret->n > 0 &&
+           (secret->bytes[secret->n - 1] == '\n' || secret->bytes[secret->n - 1] == '\r')) {
+        secret->n--;
     }
-    if (key_secret.n == 0 || key_secret.n > KEY_FILE_MAX) {
-        app_report(call, KEY_PHRASE_VARIABLE ": the passphrase in %s must have 1 to %d bytes", path,
+    if (secret->n == 0 || secret->n > KEY_FILE_MAX) {
+        app_report(call, "%s: the passphrase in %s must have 1 to %d bytes", place.name, place.path,
                    KEY_FILE_MAX);
         return false;
     }
     return true;
 }
 
-bool app_key_options(const app_call *call, quipu_open_options *options)
+/* Reads the one of both files that was given, and sets the key of `options`. */
+static bool key_load(const app_call *call, key_place raw, key_place phrase, key_secret *secret,
+                     quipu_open_options *options)
 {
-    const char *key = getenv(KEY_VARIABLE);
-    const char *phrase = getenv(KEY_PHRASE_VARIABLE);
-
-    if (key != NULL && phrase != NULL) {
-        app_report(call, KEY_VARIABLE " and " KEY_PHRASE_VARIABLE " are both set: unset one");
+    if (raw.path != NULL && phrase.path != NULL) {
+        app_report(call, "%s and %s are both given: give one", raw.name, phrase.name);
         return false;
     }
-    if (key == NULL && phrase == NULL) {
+    if (raw.path == NULL && phrase.path == NULL) {
         return true;
     }
-    if (key != NULL
-            ? !key_read(call, KEY_VARIABLE, key) || !key_is_raw(call, key)
-            : !key_read(call, KEY_PHRASE_VARIABLE, phrase) || !key_is_phrase(call, phrase)) {
+    if (raw.path != NULL
+            ? !key_read(call, raw, secret) || !key_is_raw(call, raw, secret)
+            : !key_read(call, phrase, secret) || !key_is_phrase(call, phrase, secret)) {
         return false;
     }
-    options->flags |= phrase != NULL ? QUIPU_OPEN_PASSPHRASE : 0;
+    options->flags &= ~QUIPU_OPEN_PASSPHRASE;
+    options->flags |= phrase.path != NULL ? QUIPU_OPEN_PASSPHRASE : 0;
     options->key = key_give;
+    options->key_ctx = secret;
     return true;
+}
+
+bool app_key_options(const app_call *call, quipu_open_options *options)
+{
+    const key_place raw = {KEY_VARIABLE, getenv(KEY_VARIABLE)};
+    const key_place phrase = {KEY_PHRASE_VARIABLE, getenv(KEY_PHRASE_VARIABLE)};
+
+    return key_load(call, raw, phrase, &key_current, options);
+}
+
+/* An option counts instead of the variables. */
+bool app_new_key_options(const app_call *call, quipu_open_options *options)
+{
+    key_place raw = {"--new-key-file", app_value(call, "new-key-file")};
+    key_place phrase = {"--new-passphrase-file", app_value(call, "new-passphrase-file")};
+
+    if (raw.path == NULL && phrase.path == NULL) {
+        raw = (key_place){KEY_NEW_VARIABLE, getenv(KEY_NEW_VARIABLE)};
+        phrase = (key_place){KEY_NEW_PHRASE_VARIABLE, getenv(KEY_NEW_PHRASE_VARIABLE)};
+    }
+    options->key = NULL;
+    if (!key_load(call, raw, phrase, &key_new, options)) {
+        return false;
+    }
+    if (options->key == NULL) {
+        app_report(call, "the new key is missing: name its file by --new-key-file, or that of a "
+                         "passphrase by --new-passphrase-file\n"
+                         "make one: (umask 077; openssl rand -hex 32 >FILE)");
+    }
+    return options->key != NULL;
 }

@@ -65,6 +65,11 @@ class Every(harness.Case):
         self.run_quipu("memory", "add", "trip", "Ana prefers trains.")
         self.run_quipu("state", "trip", "set", "city", '"Cusco"')
         shutil.copyfile(self.store, world / "chats.db")
+        for name in ("old.key", "new.key", "p.txt"):
+            (world / name).write_text("00112233445566778899aabbccddeeff" * 2, "utf-8")
+            (world / name).chmod(0o600)
+        self.keys = {"QUIPU_KEY_FILE": str(world / "old.key")}
+        self.run_quipu("init", "--store", world / "safe.db", env=self.keys)
         (world / "notes.jsonl").write_text('{"role":"user","content":"x"}\n', "utf-8")
         (world / "conversations.json").write_text(json.dumps([{
             "id": "c-1", "title": "T", "current_node": "m", "mapping": {"m": {
@@ -80,6 +85,10 @@ class Every(harness.Case):
         self.env["PATH"] = f"{self.bin}:{os.environ['PATH']}"
         self.env["BROWSER"] = "true"
         self.world = world
+
+    def keyed(self, verb):
+        """The variables of a verb that works on an encrypted store."""
+        return self.keys if verb == "rekey" else {}
 
     def copy(self, name):
         """A world of its own for what writes."""
@@ -144,7 +153,8 @@ JSON = {
     "init": ["init --store i.db"],
     "ls": ["ls", "ls -n 1"], "memory": ["memory list trip", "memory run", "memory status",
                                         "memory add trip y"],
-    "prune": ["prune trip --yes"], "recall": ["recall --session trip train"], "repair": ["repair"],
+    "prune": ["prune trip --yes"], "recall": ["recall --session trip train"],
+    "rekey": ["rekey --store safe.db --new-key-file new.key"], "repair": ["repair"],
     "rewind": ["rewind trip 2"], "rm": ["rm notes --yes"],
     "search": ["search train", "search nothing"],
     "set": ["set trip --title t"], "show": ["show trip"],
@@ -178,7 +188,7 @@ class Json(Every):
             self.assertEqual(has, verb in JSON, verb)
             folder = self.copy(f"json-{verb}") if has else None
             for line in JSON.get(verb, ()):
-                env = {**self.env, "QUIPU_STORE": str(folder / "store.db")}
+                env = {**self.env, **self.keyed(verb), "QUIPU_STORE": str(folder / "store.db")}
                 done = subprocess.run([harness.program(), *line.split(), "--json"],
                                       cwd=folder, env=env, capture_output=True,
                                       stdin=subprocess.DEVNULL, check=False,
@@ -225,6 +235,7 @@ TEXT = {
     "erase": "erase notes --yes", "fork": "fork trip f", "import": "import conversations.json",
     "init": "init --store {copy}/i.db", "prune": "prune trip --yes", "repair": "repair",
     "rewind": "rewind trip 2", "rm": "rm notes --yes", "set": "set trip --title t",
+    "rekey": "rekey --store {copy}/safe.db --new-key-file {copy}/new.key",
     "sweep": "sweep", "upgrade": "upgrade",
 }
 NO_TEXT = {"chat", "mcp", "serve"}  # they have tests of their own on a pty
@@ -239,7 +250,8 @@ class Widths(Every):
     LOCALES = ({"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"})
 
     def run_in(self, folder, how, line, **more):
-        env = {"QUIPU_STORE": str(folder / "store.db"), **more.pop("env", {})}
+        env = {"QUIPU_STORE": str(folder / "store.db"), **self.keyed(line.split()[0]),
+               **more.pop("env", {})}
         words = line.format(copy=folder).replace("chats.db", str(folder / "chats.db")).replace(
             "conversations.json", str(folder / "conversations.json")).split()
         return how(*words, env=env, **more)
