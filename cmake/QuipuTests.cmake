@@ -167,11 +167,11 @@ function(quipu_test_objects_strict objects ret)
 endfunction()
 
 # What also runs on the portable form of src/base/port.h, which macOS uses: threads, files that are
-# created, and readers that poll for commits of other processes.
+# created or swapped, and readers that poll for commits of other processes.
 set(quipu_tests_of_the_portable_form
     base.latch_thread base.uuid_thread store.queue_thread ent_sqlite.open
-    contract.store_close_thread contract.store_group_thread contract.store_pool
-    contract.store_tail_thread)
+    contract.store_close_thread contract.store_encrypt contract.store_group_thread
+    contract.store_pool contract.store_tail_thread)
 
 # quipu_test_objects_portable(objects ret): the same objects, with the sources that have a form for
 # Linux (#if QP_LINUX) compiled in the other one.
@@ -513,7 +513,7 @@ set(quipu_tests_that_take_long
     contract.store_verify_nomem contract.store_corruption_long contract.store_copy_thread
     contract.store_copy_thread.pg contract.store_export contract.store_export.pg
     contract.store_verify contract.store_older contract.store_older.pg contract.store_message
-    contract.store_memory_limits
+    contract.store_memory_limits crash.encrypt e2e.encrypt
     contract.store_lango contract.rule.pg crash.store_faults_maintain postgres.batch_thread
     postgres.unresponsive go.go)
 

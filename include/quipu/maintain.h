@@ -296,6 +296,32 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_upgrade(quipu_store *store, ui
                                                           quipu_error *reterr);
 
 /**
+ * Encrypt an existing store in a file with the key of the options, of which `key`, `key_ctx`,
+ * QUIPU_OPEN_PASSPHRASE, `deadline_ms` and the log count. The store is opened for writing without a
+ * key, gets its page checksums as by quipu_store_upgrade(), and is copied, encrypted, to
+ * `<file>-encrypting`; the copy takes the file's place in one step. The plain file, its log and its
+ * journal are then overwritten with zeros and deleted. What the file system freed, moved or copied
+ * before is out of reach, and so are backups.
+ *
+ * No other program may have the store open: the call waits until the deadline, and opening it waits
+ * for the call. It needs free disk space of the file's size, and of twice that where checksums are
+ * missing. A process that ends in the middle leaves the plain store or the encrypted one; repeat
+ * the call then: it begins anew, or overwrites what is left. Nothing happens when the store is
+ * encrypted with this key.
+ *
+ * Ownership: `options` stays the caller's.
+ * Threads:   any; this process must not have the store open.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_MISUSE (no key), QUIPU_INVALID (the key has another length; the
+ *            store is encrypted with another key; verify found problems), QUIPU_BUSY (a program has
+ *            it open), QUIPU_UNSUPPORTED (a server, a store in memory, no libcrypto), QUIPU_FULL,
+ *            QUIPU_IO, and those of quipu_open().
+ * Since:     0.2
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_encrypt(const char *uri,
+                                                          const quipu_open_options *options,
+                                                          quipu_error *reterr);
+
+/**
  * Give an encrypted store another key: callers who open it from now on need it. Its pages are not
  * written anew: the file's header keeps their key, encrypted with the store's. Calls of all
  * processes go on meanwhile, and programs that have the store open go on after it; what they open

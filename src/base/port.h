@@ -9,6 +9,7 @@
  *   commits of others        inotify                     the caller polls           change_watch.c
  *   who has a file open      locks, /proc                nothing is known           identity.c
  *   create a database file   mknod(2)                    open(2) under a mutex      open_file.c
+ *   two files' names         swapped (renameat2)         one replaces the other     encrypt.c
  *   a socket's file mode     fchmod(2) before bind(2)    umask(2) under a mutex     server/listen.c
  *
  * Three differences have no second form that Linux could run: where getentropy(3) is declared

@@ -210,10 +210,18 @@ static int backup_expect(sqlite3 *from, sqlite3 *to)
     return rc;
 }
 
-/* The copy of an encrypted file is encrypted with the same key, and a salt of its own. */
-static int backup_unlock(qp_sqlite *self, sqlite3 *db)
+/* Where a copy goes, and how. */
+typedef struct backup_target {
+    const char *path;
+    const char *vfs;    /* of the target, and of a second handle of the source */
+    qp_keys *keys;      /* of the target; NULL: not encrypted */
+    bool by_own_handle; /* read through the connection's own handle: nobody else has one */
+} backup_target;
+
+/* The copy of an encrypted file is encrypted with the same key, and a file key of its own. */
+static int backup_unlock(const qp_sqlite *self, qp_keys *keys, sqlite3 *db)
 {
-    const quipu_status status = qp_sqlite_unlock(db, self->keys, self->path, NULL);
+    const quipu_status status = qp_sqlite_unlock(db, keys, self->path, NULL);
 
     assert(db != NULL);
     return status == QUIPU_OK      ? SQLITE_OK
@@ -223,42 +231,45 @@ static int backup_unlock(qp_sqlite *self, sqlite3 *db)
 }
 
 /* Opens both ends and copies. The target needs no journal, because a half-written copy is deleted;
- * its commit syncs it. A database in memory has only this connection to be read through. On return
+ * its commit syncs it. A database in memory has only this connection to be read through, and so has
+ * a file that is locked for it alone. On return
  * both handles are closed. The target's close counts as part of the copy: an error there would
  * leave a file that only looks complete. */
-static int backup_fill(qp_sqlite *self, const char *file, const char *path, const char *vfs)
+static int backup_fill(qp_sqlite *self, const backup_target *target)
 {
-    const bool memory = file == NULL || file[0] == '\0';
+    const bool own = target->by_own_handle;
     sqlite3 *from = NULL;
     sqlite3 *to = NULL;
     int rc = SQLITE_OK;
     int closed = SQLITE_OK;
 
-    assert(path != NULL);
-    if (!memory) {
-        rc = sqlite3_open_v2(file, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, vfs);
+    assert(target->path != NULL);
+    if (!own) {
+        rc = sqlite3_open_v2(sqlite3_db_filename(self->db, "main"), &from,
+                             SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, target->vfs);
     }
-    if (rc == SQLITE_OK && !memory) {
-        rc = backup_unlock(self, from);
+    if (rc == SQLITE_OK && !own) {
+        rc = backup_unlock(self, self->keys, from);
     }
-    if (rc == SQLITE_OK && !memory) {
+    if (rc == SQLITE_OK && !own) {
         rc = backup_snapshot(self, from);
     }
     if (rc == SQLITE_OK) {
-        rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, vfs);
+        rc = sqlite3_open_v2(target->path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                             target->vfs);
     }
     if (rc == SQLITE_OK) {
-        rc = backup_unlock(self, to);
+        rc = backup_unlock(self, target->keys, to);
     }
     if (rc == SQLITE_OK) {
         rc = sqlite3_exec(to, "PRAGMA journal_mode = OFF; PRAGMA synchronous = FULL", NULL, NULL,
                           NULL);
     }
     if (rc == SQLITE_OK) {
-        rc = backup_expect(memory ? self->db : from, to);
+        rc = backup_expect(own ? self->db : from, to);
     }
     if (rc == SQLITE_OK) {
-        rc = backup_copy(self, memory ? self->db : from, to);
+        rc = backup_copy(self, own ? self->db : from, to);
     }
     closed = sqlite3_close(to);
     (void)sqlite3_close(from);
@@ -267,9 +278,9 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
 
 /* Opens the copy as immutable and checks it. Immutable, because a copy of a database in WAL mode
  * says so in its header: an ordinary open would create -wal and -shm files beside the backup. */
-static quipu_status backup_verify(const qp_sqlite *self, const char *path, const char *vfs,
-                                  quipu_error *reterr)
+static quipu_status backup_verify(const backup_target *target, quipu_error *reterr)
 {
+    const char *path = target->path;
     const qp_sqlite_file immutable = {.immutable = true};
     sqlite3 *db = NULL;
     qp_buf uri;
@@ -281,10 +292,11 @@ static quipu_status backup_verify(const qp_sqlite *self, const char *path, const
     qp_sqlite_uri(path, ENT_SQLITE_READ_ONLY, &immutable, &uri);
     if (qp_buf_status(&uri) == QUIPU_OK) {
         rc = sqlite3_open_v2(qp_buf_str(&uri).p, &db,
-                             SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);
+                             SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+                             target->vfs);
     }
     if (rc == SQLITE_OK) {
-        status = qp_sqlite_unlock(db, self->keys, path, reterr);
+        status = qp_sqlite_unlock(db, target->keys, path, reterr);
         status = status == QUIPU_OK ? qp_sqlite_check_raw(db, path, reterr) : status;
     } else {
         const qp_sqlite none = {0};
@@ -314,7 +326,7 @@ static char *backup_folder(const char *path)
 
 /* A new file name survives a power failure only once its folder is synced; SQLite syncs the file
  * itself. EINVAL: the file system cannot sync folders. */
-static quipu_status backup_sync_folder(const char *path, quipu_error *reterr)
+quipu_status qp_sqlite_sync_folder(const char *path, quipu_error *reterr)
 {
     char *folder = backup_folder(path);
     quipu_status status = QUIPU_OK;
@@ -335,29 +347,34 @@ static quipu_status backup_sync_folder(const char *path, quipu_error *reterr)
     return status;
 }
 
-/* The name of the VFS for copies: the connection's own, because a program that brings a VFS, to
+/* A copy like the source. Its VFS is the connection's own, because a program that brings a VFS, to
  * encrypt or to fail on purpose in a test, means all of its files. A database in memory has one
  * without files; its copy gets our layer over the default. */
-static const char *backup_vfs(sqlite3 *db, bool memory)
+static backup_target backup_target_of(qp_sqlite *self, const char *path)
 {
+    const char *file = sqlite3_db_filename(self->db, "main");
+    backup_target target = {.path = path, .keys = self->keys};
     sqlite3_vfs *vfs = NULL;
 
-    assert(db != NULL);
-    if (memory || sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
+    assert(self->db != NULL);
+    target.by_own_handle = file == NULL || file[0] == '\0';
+    if (target.by_own_handle ||
+        sqlite3_file_control(self->db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
         vfs == NULL) {
-        return qp_page_vfs(NULL);
+        target.vfs = qp_page_vfs(NULL);
+    } else {
+        target.vfs = vfs->zName;
     }
-    return vfs->zName;
+    return target;
 }
 
-/* Creates `path`, which must not exist, and deletes it after a failure. The empty file is created
+/* Creates the target, which must not exist, and deletes it after a failure. The empty file is made
  * here and not by SQLite: for its mode (0600), and because O_EXCL and O_NOFOLLOW refuse a link of
  * that name. A power failure in the middle leaves an incomplete file, which no later call
  * overwrites. */
-static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error *reterr)
+static quipu_status backup_write(qp_sqlite *self, const backup_target *target, quipu_error *reterr)
 {
-    const char *file = sqlite3_db_filename(self->db, "main");
-    const char *vfs = backup_vfs(self->db, file == NULL || file[0] == '\0');
+    const char *path = target->path;
     quipu_status status = QUIPU_OK;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int rc = SQLITE_OK;
@@ -367,15 +384,15 @@ static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error 
         return backup_system_error(errno, path, reterr);
     }
     (void)close(fd);
-    rc = backup_fill(self, file, path, vfs);
+    rc = backup_fill(self, target);
     if (rc != SQLITE_OK) {
         status = backup_engine_error(self, rc, path, reterr);
     }
     if (status == QUIPU_OK) {
-        status = backup_verify(self, path, vfs, reterr);
+        status = backup_verify(target, reterr);
     }
     if (status == QUIPU_OK) {
-        status = backup_sync_folder(path, reterr);
+        status = qp_sqlite_sync_folder(path, reterr);
     }
     if (status != QUIPU_OK) {
         (void)unlink(path);
@@ -391,6 +408,7 @@ quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, cha
     qp_sqlite *self = conn;
     const char *file = sqlite3_db_filename(self->db, "main");
     quipu_status status = QUIPU_OK;
+    backup_target target;
     quipu_str path;
     qp_buf name;
 
@@ -402,7 +420,8 @@ quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, cha
     qp_buf_init(&name, size - 1);
     status = backup_name(file, label, now, &name);
     path = qp_buf_str(&name);
-    status = status == QUIPU_OK ? backup_write(self, path.p, reterr)
+    target = backup_target_of(self, path.p);
+    status = status == QUIPU_OK ? backup_write(self, &target, reterr)
                                 : qp_error_set(reterr, status, "no name for a backup of %s", file);
     if (status == QUIPU_OK) {
         memcpy(ret_path, path.p, path.n + 1);
@@ -415,6 +434,8 @@ quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, cha
  * database's own. ":memory:" is refused: SQLite would read it as no file at all. */
 quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
 {
+    const backup_target target = backup_target_of(conn, path);
+
     assert(path != NULL);
     if (strlen(path) >= QP_SQLITE_PATH_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
@@ -425,7 +446,17 @@ quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
     if (strcmp(path, ":memory:") == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a backup needs the path of a file");
     }
-    return backup_write(conn, path, reterr);
+    return backup_write(conn, &target, reterr);
+}
+
+/* For encrypt.c. The file is locked: a second handle could not read it. */
+quipu_status qp_sqlite_copy_encrypted(qp_sqlite *conn, const char *path, const char *vfs,
+                                      qp_keys *keys, quipu_error *reterr)
+{
+    const backup_target target = {path, vfs, keys, true};
+
+    assert(keys != NULL && conn->keys == NULL);
+    return backup_write(conn, &target, reterr);
 }
 
 /* A private copy that can be written: a read-only file is migrated there, in memory. Copied through

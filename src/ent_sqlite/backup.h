@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include "ent/maintenance.h"
+#include "ent_sqlite/open.h"
 
 #define QP_SQLITE_BACKUP_LABEL_MAX 64     /* characters of the label that go into the name */
 #define QP_SQLITE_BACKUP_STAMP_SIZE 26    /* "YYYYMMDDThhmmssnnnnnnnnnZ" and its NUL */
@@ -22,6 +23,14 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep);
 quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr);
 quipu_status qp_sqlite_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr);
 quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr);
+
+/* Copies a plain file, which this connection has locked for itself, to a new file that is encrypted
+ * with `keys`; `vfs` is the layer's form for those. Otherwise as a backup. */
+quipu_status qp_sqlite_copy_encrypted(qp_sqlite *conn, const char *path, const char *vfs,
+                                      qp_keys *keys, quipu_error *reterr);
+
+/* Syncs the folder of a path: a name is on the disk then. */
+quipu_status qp_sqlite_sync_folder(const char *path, quipu_error *reterr);
 
 /* PRAGMA quick_check; `path` is for the message. */
 quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *reterr);

@@ -440,6 +440,36 @@ static quipu_status open_check_names(qp_sqlite *conn, quipu_error *reterr)
     return status == QUIPU_OK ? qp_sqlite_check_log(conn, reterr) : status;
 }
 
+/* A file that was replaced while this connection waited for its lock is what the other program left
+ * of it (encrypt.c): what is wrong with it means nothing. */
+static quipu_status open_replaced(const qp_sqlite *conn, quipu_status status, quipu_error *reterr)
+{
+    int moved = 0;
+
+    assert(status != QUIPU_OK && conn->db != NULL);
+    if (sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK ||
+        moved == 0) {
+        return status;
+    }
+    return qp_error_set(reterr, QUIPU_BUSY,
+                        "cannot open %s: it was replaced meanwhile; open it again", conn->path);
+}
+
+/* What a file needs before and beside the settings of every connection. */
+static quipu_status open_file_setup(qp_sqlite *conn, const ent_sqlite_options *options,
+                                    const qp_sqlite_file *file, quipu_error *reterr)
+{
+    quipu_status status = qp_sqlite_unlock(conn->db, conn->keys, conn->path, reterr);
+
+    if (status == QUIPU_OK && !file->immutable) {
+        status = open_check_names(conn, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = open_setup(conn, options, file, reterr);
+    }
+    return status == QUIPU_OK ? QUIPU_OK : open_replaced(conn, status, reterr);
+}
+
 /* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it is no
  * option. NOMUTEX: a connection belongs to one thread at a time. SQLite returns a handle also where
  * opening fails, for the error's text; open_path() closes it. */
@@ -478,13 +508,8 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(conn, rc, "cannot open", reterr);
     }
-    if (is_file) {
-        status = qp_sqlite_unlock(conn->db, conn->keys, conn->path, reterr);
-    }
-    if (status == QUIPU_OK && is_file && !file->immutable) {
-        status = open_check_names(conn, reterr);
-    }
-    return status == QUIPU_OK ? open_setup(conn, options, file, reterr) : status;
+    return is_file ? open_file_setup(conn, options, file, reterr)
+                   : open_setup(conn, options, file, reterr);
 }
 
 /* Allocates a connection that is not open yet. Nothing here touches the file. Both allocations are

@@ -51,4 +51,9 @@ extern const qp_engine_entry *const qp_engines[];
 /* The engine whose URI this is; that of paths when no scheme fits. */
 const qp_engine_entry *qp_engine_of(const char *uri);
 
+/* The file that a URI names, as a part of the URI. QUIPU_UNSUPPORTED: it names a server, or a store
+ * in memory. open_store.c. */
+QUIPU_MUST_USE quipu_status qp_place_file(const char *uri, const char **ret_path,
+                                          quipu_error *reterr);
+
 #endif

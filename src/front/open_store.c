@@ -149,6 +149,27 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
     return QUIPU_OK;
 }
 
+/* For encrypt_store.c. */
+quipu_status qp_place_file(const char *uri, const char **ret_path, quipu_error *reterr)
+{
+    const char *path = NULL;
+    quipu_status status = open_store_path(uri, &path, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (open_store_is_remote(path) || qp_engine_of(path)->schemes[0] != NULL) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "only a store in a file can be encrypted: a server encrypts what it "
+                            "stores by its own means (an encrypted disk, or those of its host)");
+    }
+    if (strcmp(path, ":memory:") == 0) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED, "a store in memory has no file to encrypt");
+    }
+    *ret_path = path;
+    return QUIPU_OK;
+}
+
 /* Whether flags and enums have known values. An unknown flag is refused and not ignored: it may ask
  * for a promise that this version cannot keep. */
 static bool open_store_chooses(const quipu_open_options *options)

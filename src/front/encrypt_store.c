@@ -1,0 +1,112 @@
+/* Encrypting an existing store in a file.
+ *
+ *   plain ─▶ quipu_open(): layout ─▶ checksums, verified ─▶ close ─▶ qp_sqlite_encrypt()
+ *   encrypted, with this key ─▶ what an interrupted call left is overwritten
+ *
+ * Owns: the key while the call runs.
+ * Called by: quipu_store_encrypt(), from any thread.
+ * Locks: src/ent_sqlite/encrypt.c takes the file's. */
+#include <assert.h>
+
+#include <ent/sqlite.h>
+#include <quipu/maintain.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/option.h"
+#include "ent_sqlite/encrypt.h"
+#include "front/engines.h"
+
+/* The upgrade leaves room for tags in every page: those of checksums. */
+static quipu_status encrypt_store_prepare(const char *uri, const quipu_open_options *options,
+                                          quipu_error *reterr)
+{
+    quipu_open_options plain = *options;
+    quipu_store *store = NULL;
+    quipu_status status;
+
+    plain.flags = QUIPU_OPEN_MUST_EXIST;
+    plain.key = NULL;
+    status = quipu_open(uri, &plain, &store, reterr);
+    if (status == QUIPU_OK) {
+        status = quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, reterr);
+    }
+    quipu_close(store);
+    return status;
+}
+
+/* Options for src/ent_sqlite. */
+static ent_sqlite_options encrypt_store_engine(const quipu_open_options *options)
+{
+    ent_sqlite_options ret = ENT_SQLITE_OPTIONS_INIT;
+
+    ret.flags = ENT_SQLITE_MUST_EXIST;
+    ret.busy_ms =
+        options->deadline_ms > 0 ? options->deadline_ms : (int32_t)QUIPU_DEADLINE_MS_DEFAULT;
+    ret.log = options->log;
+    ret.log_ctx = options->log_ctx;
+    ret.log_level = options->log_level;
+    return ret;
+}
+
+/* The key is there before anything is opened. */
+static quipu_status encrypt_store_keys(const quipu_open_options *options, qp_keys **ret_keys,
+                                       quipu_error *reterr)
+{
+    const bool passphrase = (options->flags & QUIPU_OPEN_PASSPHRASE) != 0;
+    qp_keys *keys = NULL;
+    quipu_status status;
+
+    if (options->key == NULL || (options->flags & ~QUIPU_OPEN_PASSPHRASE) != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "quipu_store_encrypt needs a function that gives the key "
+                            "(quipu_open_options.key), and flags (0x%x) of QUIPU_OPEN_PASSPHRASE "
+                            "or 0",
+                            (unsigned)options->flags);
+    }
+    status = qp_keys_new(options->key, options->key_ctx, passphrase, &keys, reterr);
+    if (status == QUIPU_OK && !qp_keys_can_make(keys)) {
+        qp_keys_free(keys);
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the key must have %d bytes, or be given as a passphrase",
+                            QP_CRYPT_KEY);
+    }
+    if (status == QUIPU_OK) {
+        *ret_keys = keys;
+    }
+    return status;
+}
+
+quipu_status quipu_store_encrypt(const char *uri, const quipu_open_options *options,
+                                 quipu_error *reterr)
+{
+    quipu_open_options opt = QUIPU_OPEN_OPTIONS_INIT;
+    ent_sqlite_options engine;
+    const char *path = NULL;
+    bool encrypted = false;
+    qp_keys *keys = NULL;
+    qp_log log;
+    quipu_status status = qp_options_read(&opt, sizeof(opt), options, "quipu_open_options", reterr);
+
+    if (status == QUIPU_OK && uri == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "quipu_store_encrypt needs a URI");
+    }
+    status = status == QUIPU_OK ? qp_place_file(uri, &path, reterr) : status;
+    status = status == QUIPU_OK ? encrypt_store_keys(&opt, &keys, reterr) : status;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    assert(path != NULL && keys != NULL);
+    engine = encrypt_store_engine(&opt);
+    status = qp_sqlite_is_encrypted(path, &engine, &encrypted, reterr);
+    if (status == QUIPU_OK && encrypted) {
+        status = qp_sqlite_encrypt_end(path, &engine, keys, reterr);
+    } else if (status == QUIPU_OK) {
+        status = encrypt_store_prepare(uri, &opt, reterr);
+        status = status == QUIPU_OK ? qp_sqlite_encrypt(path, &engine, keys, reterr) : status;
+    }
+    log = qp_log_of(opt.log, opt.log_ctx, opt.log_level);
+    QP_LOG(&log, QUIPU_LOG_INFO, "store", "encrypt", QP_LOG_STATUS(status));
+    qp_keys_free(keys);
+    return status;
+}
