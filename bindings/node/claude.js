@@ -123,7 +123,7 @@ class QuipuSessionStore {
   async #look(name) {
     try {
       const { session } = await (await this.#opening).get(name, { last: 0 });
-      return { revision: BigInt(session.revision), summary: session.metadata?.[SUMMARY] };
+      return { revision: BigInt(session.revision), summary: session.metadata[SUMMARY] };
     } catch (error) {
       if (known(NotFound, Expired)(error)) {
         return null;
@@ -222,7 +222,7 @@ class QuipuSessionStore {
   /** The summaries of a project's sessions. */
   async listSessionSummaries(projectKey) {
     const all = await this.#sessions(projectKey);
-    return all.filter((one) => one.subpath === null && one.session.metadata?.[SUMMARY] !== undefined)
+    return all.filter((one) => one.subpath === null && one.session.metadata[SUMMARY] !== undefined)
       .map(({ id, session }) => ({ sessionId: id, mtime: session.updatedAt.getTime(), data: session.metadata[SUMMARY] }));
   }
 

@@ -78,7 +78,7 @@ export interface Session {
   channelType: string;
   channelId: string;
   model: string;
-  metadata: Json;
+  metadata: { [name: string]: Json };
   createdAt: Date;
   updatedAt: Date;
   uid: string;
@@ -371,7 +371,7 @@ export interface Artifact {
   hash: string;
   size: Count;
   mimeType: string;
-  metadata: Json;
+  metadata: { [name: string]: Json };
   kind: 'data' | 'text' | 'uri';
   createdAt: Date;
   data: Buffer | null;

@@ -1,18 +1,20 @@
 'use strict';
-// JSON without loss: an integer that a number of JavaScript cannot hold is a bigint, both ways.
+// JSON without loss: an integer that a number of JavaScript cannot hold is a bigint, both ways. A number
+// stays a number: a large one is written with an exponent, which says that it is no integer, and -0 is
+// -0.0.
+
+const { randomUUID } = require('node:crypto');
 
 const LONG = /-?\d{16,}/; // without one of these every integer fits, and JSON.parse() is right
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+// Begins the text that stands for a number; random, so that nobody else's text begins with it.
+const MARK = `quipu-${randomUUID()}:`;
+const MARKED = new RegExp(`"${MARK}([^"]+)"`, 'g');
 
 /** Parses JSON; integers beyond 2^53 become bigints. */
 function parse(text) {
   if (!LONG.test(text)) {
     return JSON.parse(text);
-  }
-  // Such integers become texts that begin with a mark that the document does not have.
-  let mark = '#';
-  while (text.includes(`"${mark}`)) {
-    mark += '#';
   }
   let marked = false;
   const safe = text.replace(TOKEN, (token) => {
@@ -20,30 +22,41 @@ function parse(text) {
       return token;
     }
     marked = true;
-    return `"${mark}${token}"`;
+    return `"${MARK}${token}"`;
   });
   if (!marked) {
     return JSON.parse(text);
   }
   return JSON.parse(safe, (_, value) =>
-    typeof value === 'string' && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value,
+    typeof value === 'string' && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value,
   );
+}
+
+/** The JSON of a number that JSON.stringify() would write as another one's, or as a bigint's. */
+function oddNumber(value) {
+  if (typeof value === 'bigint') {
+    return String(value);
+  }
+  if (Object.is(value, -0)) {
+    return '-0.0';
+  }
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? value.toExponential() : null;
 }
 
 function refuse(where, why) {
   throw new TypeError(`${where} must be a value that JSON can hold: ${why}`);
 }
 
-/** Writes a value as JSON; bigints become integers. What JSON has no form for is a TypeError. */
+/** Writes a value as JSON; a bigint becomes an integer. What JSON has no form for is a TypeError. */
 function stringify(where, value) {
-  let big = false;
+  let marked = false;
   let text;
-  const mark = '\u0000quipu:';
   try {
     text = JSON.stringify(value, (name, one) => {
-      if (typeof one === 'bigint') {
-        big = true;
-        return `${mark}${one}`;
+      const odd = oddNumber(one);
+      if (odd !== null) {
+        marked = true;
+        return MARK + odd;
       }
       if (typeof one === 'number' && !Number.isFinite(one)) {
         refuse(where, `${one} is no number of JSON`);
@@ -65,7 +78,7 @@ function stringify(where, value) {
   if (text === undefined) {
     refuse(where, 'it is undefined');
   }
-  return big ? text.replace(/"\\u0000quipu:(-?\d+)"/g, '$1') : text;
+  return marked ? text.replace(MARKED, '$1') : text;
 }
 
 module.exports = { parse, stringify };

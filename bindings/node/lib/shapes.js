@@ -296,7 +296,7 @@ class Reader {
       case BYTES:
         return this.bytes() ?? Buffer.alloc(0);
       case JSON_TYPE:
-        return this.json();
+        return this.json() ?? {};
       case BOOL:
         return this.truth();
       default: {

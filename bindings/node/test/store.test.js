@@ -191,6 +191,18 @@ test('settings, lists, search and recall', async (t) => {
   await assert.rejects(store.recall('which whale?'), quipu.Misuse);
 });
 
+test('a number comes back as a number, and a text as a text whatever it begins with', async (t) => {
+  const store = await opened(t);
+  const value = { n: [1e16, 2 ** 53, 2 ** 60, 1e300, -0, 0], big: 10n ** 16n, texts: ['\u0000quipu:5', '#5', '##5'] };
+  await store.create('talk');
+  await store.setState('talk', 'x', value);
+  const read = (await store.state('talk')).x;
+  assert.deepEqual(read, value);
+  assert.ok(Object.is(read.n[4], -0) && Object.is(read.n[5], 0));
+  await store.append('talk', { role: 'user', content: 'x', extra: value });
+  assert.deepEqual((await store.get('talk')).messages[0].extra, value);
+});
+
 test('state keeps numbers, nulls and who set it', async (t) => {
   const store = await opened(t);
   await store.create('one', { appName: 'app', userId: 'ada', sessionId: 'one' });
