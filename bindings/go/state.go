@@ -39,7 +39,7 @@ func stateChanges(values map[string]any) (changeList, error) {
 	var made changeList
 	for name, value := range values {
 		if strings.HasPrefix(name, "temp:") {
-			return nil, &Error{Code: Misuse, Message: fmt.Sprintf("state %q is not stored: temp: names live in memory only", name)}
+			return nil, &Error{Code: Misuse, Message: `names of state that begin with "temp:" are not stored`}
 		}
 		it := stateChange{scope: 3, name: name}
 		for scope, prefix := range scopePrefixes {

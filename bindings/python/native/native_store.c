@@ -273,17 +273,34 @@ quipu_status qpy_state(qpy_task *task)
     return status;
 }
 
+/* Refuses "temp:" names: they live in a live session, and that of a call ends with the call. */
+static quipu_status store_check_name(qpy_task *task, quipu_str name)
+{
+    static const char prefix[] = "temp:";
+    static const char text[] = "names of state that begin with \"temp:\" are not stored";
+
+    if (name.n < sizeof(prefix) - 1 || memcmp(name.p, prefix, sizeof(prefix) - 1) != 0) {
+        return QUIPU_OK;
+    }
+    memcpy(task->error.message, text, sizeof(text));
+    task->error.status = QUIPU_MISUSE;
+    return QUIPU_MISUSE;
+}
+
 /* The key, a name, its value; absent: remove it. */
 quipu_status qpy_state_set(qpy_task *task)
 {
+    const quipu_str key = qpy_take_text(task);
+    const quipu_str name = qpy_take_text(task);
+    const quipu_json value = {qpy_take_text(task)};
     quipu_live *live = NULL;
-    quipu_status status = store_live(task, qpy_take_text(task), &live);
+    quipu_status status = store_check_name(task, name);
 
     if (status == QUIPU_OK) {
-        const quipu_str name = qpy_take_text(task);
-
-        status =
-            quipu_live_set(live, name, (quipu_json){qpy_take_text(task)}, task->call, &task->error);
+        status = store_live(task, key, &live);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_live_set(live, name, value, task->call, &task->error);
     }
     quipu_live_free(live);
     return status;
