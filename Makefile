@@ -19,7 +19,7 @@ help:
 	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, every earlier layout"
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
 	@echo "make test-mcp    the conformance suite of MCP (installs it and Node 22 once, by npm)"
-	@echo "make test-node   the Node package's tests (npm); node-package: its tarball"
+	@echo "make test-node   the Node package, also with npm's frameworks; node-package: its tarball"
 	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
 	@echo "make bench-python  the Python package against the default stores of frameworks"
 	@echo "make test-cross  other processors under qemu, macOS and musl by zig, a chroot, one file"
@@ -140,7 +140,7 @@ bench-go: release
 	@cd bench/go && QUIPU_LIBRARY="$(CURDIR)/build/release/libquipu.so" CGO_ENABLED=0 \
 		GOTOOLCHAIN=local "$$(../../tools/go.sh "$(CURDIR)/build/go")" run .
 
-# Node 20 or newer, and packages of the npm registry.
+# The Node package with the frameworks that it has adapters for, from npm's registry.
 test-node:
 	@tools/deps.sh test
 	@$(PYTHON) tools/test.py test-node

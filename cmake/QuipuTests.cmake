@@ -453,8 +453,9 @@ function(quipu_add_scripts)
       quipu_test_register(go.workers.pg go "script;pg" bash "${root}/go/test_workers.sh" pg)
       set_tests_properties(go.workers.pg PROPERTIES TIMEOUT 7200 DEPENDS "python.package;go.go")
     endif()
-    set_tests_properties(node.node node.together PROPERTIES TIMEOUT 3600)
+    set_tests_properties(node.node node.together npm.packages PROPERTIES TIMEOUT 3600)
     set_tests_properties(node.together PROPERTIES DEPENDS "python.package;go.go;node.node")
+    set_tests_properties(npm.packages PROPERTIES DEPENDS node.node)
   endif()
 
   # The suites of the store on servers that are less kind; all of them in the long form only.

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The Node package's adapters with the packages that they are for, and its types as a program's
+# compiler sees them. A pinned Node and its npm come from the package registry of Python, the
+# packages from npm's; where these are not to be had it is a skip. (tests/node has made the addon.)
+set -eu
+source_dir=${QUIPU_SOURCE_DIR:?}
+build=${QUIPU_BINARY_DIR:?}
+package="$source_dir/bindings/node"
+export QUIPU_NODE_ADDON="$build/quipu_node.node"
+if ! node=$("$source_dir/tools/node.sh" "$build/node" pinned) || [ ! -f "$QUIPU_NODE_ADDON" ]; then
+    echo "SKIP: no Node by pip, or node.node has not run"
+    exit 77
+fi
+PATH="$(dirname "$node"):$PATH" # of npm
+npm="$(dirname "$node")/../lib/node_modules/npm/bin/npm-cli.js"
+folder="$build/npm"
+pinned=(@anthropic-ai/claude-agent-sdk@0.3.327 typescript@5.9.3 @types/node@22.20.0)
+mkdir -p "$folder"
+if [ "$(cat "$folder/pinned" 2>/dev/null)" != "${pinned[*]}" ]; then
+    rm -rf "$folder/node_modules" "$folder/pinned"
+    echo '{"private": true}' >"$folder/package.json"
+    if ! "$node" "$npm" install --silent --no-audit --no-fund --ignore-scripts --omit=optional \
+        --prefix "$folder" "${pinned[@]}" >"$build/npm.log" 2>&1; then
+        cat "$build/npm.log"
+        echo "SKIP: npm cannot install the pinned packages: no registry"
+        exit 77
+    fi
+    echo "${pinned[*]}" >"$folder/pinned"
+fi
+
+# As npm would install it: a link would find its packages beside the repository.
+installed="$folder/node_modules/quipu-store"
+rm -rf "$installed"
+mkdir -p "$installed"
+cp -r "$package"/*.js "$package"/*.ts "$package/lib" \
+    "$package/package.json" "$installed"
+cp "$package"/test/*.ts "$folder"
+export QUIPU_CLAUDE_SDK="$folder/node_modules/@anthropic-ai/claude-agent-sdk/sdk.mjs"
+cd "$folder"
+status=0
+log="$build/npm-test.log"
+timeout 900 "$node" --test --test-reporter=tap "$package/test/claude.test.js" >"$log" 2>&1 || status=$?
+# The driver counts these lines.
+sed -n -E -e 's/^ok [0-9]+ - (.*)/OK \1/p' -e 's/^not ok [0-9]+ - (.*)/FAILED \1/p' \
+    "$log" | tr ' ,' '__' |
+    sed -E -e 's/^OK_/[       OK ] /' -e 's/^FAILED_/[  FAILED  ] /'
+if [ "$status" != 0 ]; then
+    cat "$log"
+    exit 1
+fi
+
+tsc=("$node" node_modules/typescript/bin/tsc --strict --noEmit --target es2023 --module nodenext)
+"${tsc[@]}" --exactOptionalPropertyTypes --noUncheckedIndexedAccess types.ts
+echo "[       OK ] the_types_hold_in_strict_mode"
+"${tsc[@]}" --skipLibCheck adapters.ts
+echo "[       OK ] the_adapters_have_the_types_of_their_frameworks"
