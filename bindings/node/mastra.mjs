@@ -1,0 +1,765 @@
+// Mastra's memory domain on a store: threads are sessions, their messages are messages, resources are
+// sessions of an app of their own. A thread is a log: saving a message again, updating and deleting
+// append a record that says so, so that each call is one transaction and processes can share a file.
+// A record has, beside its message, what the log comes to with it: how many messages there are, whether
+// they are in the order of their times, and whose they are. So the newest are read without the others.
+
+import { randomUUID } from 'node:crypto';
+import {
+  MemoryStorage, calculatePagination, filterByDateRange, jsonValueEquals, normalizePerPage,
+  storageMessageMatchesMetadataFilter, validateStorageMetadataFilter,
+} from '@mastra/core/storage';
+import { Conflict, Exists, Expired, NotFound, Store } from './index.js';
+
+const MEMBER = 'mastra'; // of a message's extra and of a session's metadata: JSON as a text
+const TITLE_BYTES = 512;
+const PAGE = 1000; // sessions of a page
+const BATCH = 10_000; // messages of an append
+const WALK = 50; // records that are read at a time, at least, when the first page does not answer
+const LAST_MAX = 10_000; // records of the first page
+const LOGS = 32; // logs that are kept in memory
+const OWNERS = 10_000; // ids of messages whose thread is kept in memory
+const ROLES = new Set(['user', 'assistant', 'tool', 'system']);
+
+const quoted = (text) => text.replaceAll('%', '%25').replaceAll('/', '%2F');
+const missing = (error) => error instanceof NotFound || error instanceof Expired;
+const timeOf = (value) => (value === undefined ? Date.now() : new Date(value).getTime());
+
+/** The value, or null when there is no such session. */
+async function orNull(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    if (missing(error)) {
+      return null;
+    }
+    throw error;
+  }
+}
+
+/** Keeps the newest so many members of a map. */
+function keep(map, key, value, most) {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > most) {
+    map.delete(map.keys().next().value);
+  }
+}
+
+/** As much of a title as a session's has room for. */
+function titleOf(thread) {
+  let title = (thread.title ?? '').toWellFormed();
+  while (Buffer.byteLength(title) > TITLE_BYTES) {
+    title = title.slice(0, -1).replace(/[\ud800-\udbff]$/, '');
+  }
+  return title;
+}
+
+const partsOf = (content) => (Array.isArray(content?.parts) ? content.parts : []);
+
+/** What a message says, for search and for readers. */
+function textOf(content) {
+  if (typeof content === 'string') {
+    return content;
+  }
+  const texts = partsOf(content).filter((one) => one?.type === 'text').map((one) => one.text);
+  return (texts.length > 0 ? texts : [content?.content]).filter((one) => typeof one === 'string').join('\n');
+}
+
+/** The tools that a message calls, and what they answered. */
+function callsOf(content) {
+  const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value) ?? '').toWellFormed();
+  return partsOf(content).filter((one) => one?.type === 'tool-invocation').flatMap(({ toolInvocation: made }) => {
+    const call = { id: text(made?.toolCallId ?? ''), name: text(made?.toolName ?? ''), input: text(made?.args) };
+    return made?.state === 'result' ? [call, { ...call, input: '', output: text(made.result) }] : [call];
+  });
+}
+
+/** A record as a message of the store. */
+function rowOf(record, eventId) {
+  const { message } = record;
+  return {
+    role: message === undefined || !ROLES.has(message.role) ? 'system' : message.role,
+    content: textOf(message?.content).toWellFormed(),
+    toolCalls: callsOf(message?.content),
+    ...(message === undefined ? {} : { timestamp: new Date(timeOf(message.createdAt)) }),
+    ...(eventId === undefined ? {} : { eventId }),
+    extra: { [MEMBER]: JSON.stringify(record) },
+  };
+}
+
+const recordOf = (row) => (row?.extra?.[MEMBER] === undefined ? undefined : JSON.parse(row.extra[MEMBER]));
+
+/** A message as it is given back. */
+function messageOf(text) {
+  const message = JSON.parse(text);
+  if (typeof message.content === 'string') { // of Mastra's first format
+    message.content = { format: 2, content: message.content, parts: [{ type: 'text', text: message.content }] };
+  }
+  return { ...message, createdAt: new Date(message.createdAt) };
+}
+
+/** A message as a log keeps it: as JSON, with what it is looked for by. */
+const entryOf = (message) => ({
+  id: message.id, text: JSON.stringify(message), at: timeOf(message.createdAt), resource: message.resourceId ?? null,
+});
+
+/** Entries by their time; those of one time as they came, or with DESC the other way round. */
+function sorted(entries, direction) {
+  const made = [...entries].sort((a, b) => a.at - b.at);
+  return direction === 'DESC' ? made.reverse() : made;
+}
+
+/** What a log comes to: before its first record, and with one more message. */
+const EMPTY = { total: 0, sorted: true, last: 0, resource: undefined };
+const plus = (sum, at, resource) => ({
+  total: sum.total + 1,
+  sorted: sum.sorted && at >= sum.last,
+  last: Math.max(sum.last, at),
+  resource: sum.resource === undefined || sum.resource === resource ? resource : null, // null: several
+});
+
+/** The messages of a thread, and what they come to. */
+class Log {
+  constructor(uid) {
+    this.uid = uid;
+    this.next = 1;
+    this.messages = new Map(); // entries by id, in the order in which they came
+    this.ever = new Set(); // the ids that are taken, also of messages that were deleted
+    this.sum = EMPTY;
+  }
+
+  /** Takes in what follows, and returns the ids of its messages. Of two reads at the same time the later
+   * answer may have rows that are there already. */
+  add(rows) {
+    const ids = [];
+    for (const row of rows.filter((one) => one.seq >= this.next)) {
+      const record = recordOf(row);
+      record?.gone?.forEach((id) => this.messages.delete(id));
+      if (record?.message !== undefined) {
+        this.messages.set(record.message.id, entryOf(record.message));
+        this.ever.add(record.message.id);
+        ids.push(record.message.id);
+      }
+      this.sum = record?.sum ?? this.sum;
+      this.next = row.seq + 1;
+    }
+    return ids;
+  }
+
+  /** The messages of a resource, or all, oldest first. */
+  all(resourceId) {
+    const all = [...this.messages.values()].filter((one) => resourceId === undefined || one.resource === resourceId);
+    return this.sum.sorted ? all : sorted(all, 'ASC');
+  }
+}
+
+/** The records that bring messages into a log; one that is there already, unchanged, needs none.
+ * Without a log all are taken for new ones. */
+function rowsOf(messages, log, before) {
+  const rows = [];
+  const fresh = new Map(); // of this call, in front of the log's
+  let sum = before;
+  for (const message of messages) {
+    const { id } = message;
+    const given = entryOf({ ...message, createdAt: new Date(timeOf(message.createdAt)) });
+    const old = fresh.get(id) ?? log?.messages.get(id);
+    if (old?.text === given.text) {
+      continue;
+    }
+    if (old === undefined) {
+      sum = plus(sum, given.at, given.resource);
+    } else {
+      sum = { ...sum, sorted: sum.sorted && old.at === given.at, resource: old.resource === given.resource ? sum.resource : null };
+    }
+    const taken = fresh.has(id) || log?.ever.has(id);
+    rows.push(rowOf({ message: JSON.parse(given.text), again: old !== undefined, sum }, taken ? undefined : id));
+    fresh.set(id, given);
+  }
+  return rows;
+}
+
+/** An update of a message: content and its metadata are merged, the rest is replaced. */
+function merged(old, { content, ...rest }) {
+  const made = { ...old, ...rest };
+  if (content !== undefined) {
+    made.content = typeof content === 'object' && typeof old.content === 'object' ? { ...old.content, ...content } : content;
+    if (old.content?.metadata && content.metadata) {
+      made.content.metadata = { ...old.content.metadata, ...content.metadata };
+    }
+  }
+  return made;
+}
+
+function groups(items, keyOf) {
+  const made = new Map();
+  for (const one of items) {
+    const key = keyOf(one);
+    made.has(key) ? made.get(key).push(one) : made.set(key, [one]);
+  }
+  return made;
+}
+
+/** Mastra's MemoryStorage on a quipu store. */
+export class QuipuMemory extends MemoryStorage {
+  supportsPartialThreadUpdate = true;
+  #opening; // a promise of the store
+  #owned;
+  #app;
+  #logs = new Map(); // by key, the one used last at the end
+  #owners = new Map(); // of messages that this process has seen: id to thread
+  #writing = new Map(); // by key, the last write that waits or runs
+
+  constructor(store, { appName = 'mastra' } = {}) {
+    super();
+    if (!(store instanceof Store) && typeof store !== 'string') {
+      throw new TypeError('store must be a Store or a path');
+    }
+    this.#owned = typeof store === 'string';
+    this.#opening = this.#owned ? Store.open(store) : Promise.resolve(store);
+    this.#opening.catch(() => {}); // each call reports it
+    this.#app = appName;
+  }
+
+  async init() {
+    await this.#opening;
+  }
+
+  /** Closes the store, if this object opened it. */
+  async close() {
+    if (this.#owned) {
+      await (await this.#opening).close();
+    }
+  }
+
+  async dangerouslyClearAll() {
+    const store = await this.#opening;
+    for (const appName of [this.#app, this.#resources]) {
+      for await (const { key } of store.sessions({ appName, limit: PAGE })) {
+        await store.delete(key);
+      }
+    }
+    this.#logs.clear();
+    this.#owners.clear();
+  }
+
+  get #resources() {
+    return `${this.#app}-resources`;
+  }
+
+  #key(threadId) {
+    return `${this.#app}:${quoted(threadId)}`;
+  }
+
+  /** Runs `act` alone among this process's writers of a key, again when another process was first. */
+  async #alone(key, act) {
+    const before = this.#writing.get(key);
+    const mine = (async () => {
+      await before?.catch(() => {});
+      for (;;) {
+        try {
+          return await act();
+        } catch (error) {
+          if (!(error instanceof Conflict) && !missing(error)) {
+            throw error;
+          }
+        }
+      }
+    })();
+    this.#writing.set(key, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.#writing.get(key) === mine) {
+        this.#writing.delete(key);
+      }
+    }
+  }
+
+  /** The session of a key, or null. */
+  async #header(key) {
+    const found = await orNull((await this.#opening).get(key, { last: 0 }));
+    return found === null ? null : found.session;
+  }
+
+  /** The log of a thread and its session; what is in memory is brought up to date. */
+  async #log(threadId) {
+    const key = this.#key(threadId);
+    let log = this.#logs.get(key);
+    let found = await orNull((await this.#opening).get(key, { after: log === undefined ? 0 : log.next - 1 }));
+    if (found !== null && log !== undefined && log.uid !== found.session.uid) { // deleted and made again
+      log = undefined;
+      found = await orNull((await this.#opening).get(key));
+    }
+    if (found === null) {
+      this.#logs.delete(key);
+      return { log: new Log(''), session: null };
+    }
+    log ??= new Log(found.session.uid);
+    log.add(found.messages).forEach((id) => this.#own(id, threadId));
+    keep(this.#logs, key, log, LOGS);
+    return { log, session: found.session };
+  }
+
+  #own(id, threadId) {
+    keep(this.#owners, id, threadId, OWNERS);
+  }
+
+  /** The messages of a thread and a resource, or of all, as entries, oldest first. */
+  async #entries(threadId, resourceId) {
+    return (await this.#log(threadId)).log.all(resourceId);
+  }
+
+  /** The thread of each message that exists: where this process saw it, in the threads that are named,
+   * in the others. */
+  async #find(ids, named = []) {
+    const found = new Map();
+    const left = new Set(ids);
+    const seen = new Set();
+    const look = async (threadId) => {
+      if (left.size === 0 || seen.has(threadId)) {
+        return;
+      }
+      seen.add(threadId);
+      const { log } = await this.#log(threadId);
+      for (const id of [...left].filter((one) => log.messages.has(one))) {
+        found.set(id, threadId);
+        left.delete(id);
+      }
+    };
+    for (const threadId of [...ids.map((id) => this.#owners.get(id)), ...named]) {
+      if (threadId !== undefined) {
+        await look(threadId);
+      }
+    }
+    if (left.size > 0) {
+      for await (const { sessionId } of (await this.#opening).sessions({ appName: this.#app, limit: PAGE })) {
+        await look(sessionId);
+      }
+    }
+    return found;
+  }
+
+  // ---- threads ----
+
+  #threadOf(session) {
+    const text = session?.metadata[MEMBER];
+    if (text === undefined) {
+      return null;
+    }
+    const { at, ...thread } = JSON.parse(text);
+    const updatedAt = session.revision > at ? session.updatedAt : new Date(thread.updatedAt);
+    return { ...thread, createdAt: new Date(thread.createdAt), updatedAt };
+  }
+
+  async #putThread(key, session, thread) {
+    const store = await this.#opening;
+    const settings = (at) => ({ title: titleOf(thread), metadata: { [MEMBER]: JSON.stringify({ ...thread, at }) } });
+    if (session === null) {
+      await this.#create(key, this.#app, thread.resourceId, thread.id, settings(0));
+    } else if (session.userId !== thread.resourceId) {
+      throw new Error(`thread ${thread.id} belongs to resource ${session.userId}, which cannot change`);
+    } else {
+      await store.update(key, { ...settings(session.revision + 1), ifRevision: session.revision });
+    }
+  }
+
+  async #create(key, appName, userId, sessionId, settings) {
+    try {
+      await (await this.#opening).create(key, { appName, userId, sessionId, ...settings });
+    } catch (error) {
+      throw error instanceof Exists ? new Conflict(error.message) : error; // somebody else was first
+    }
+  }
+
+  async getThreadById({ threadId, resourceId }) {
+    const thread = this.#threadOf(await this.#header(this.#key(threadId)));
+    return resourceId === undefined || thread?.resourceId === resourceId ? thread : null;
+  }
+
+  async saveThread({ thread }) {
+    const key = this.#key(thread.id);
+    await this.#alone(key, async () => this.#putThread(key, await this.#header(key), thread));
+    return thread;
+  }
+
+  async updateThread({ id, title, metadata }) {
+    const key = this.#key(id);
+    return this.#alone(key, async () => {
+      const session = await this.#header(key);
+      const found = this.#threadOf(session);
+      if (found === null) {
+        throw new Error(`Thread with id ${id} not found`);
+      }
+      const thread = { ...found, metadata: { ...found.metadata, ...metadata }, updatedAt: new Date() };
+      if (title !== undefined) {
+        thread.title = title;
+      }
+      await this.#putThread(key, session, thread);
+      return thread;
+    });
+  }
+
+  async deleteThread({ threadId }) {
+    await (await this.#opening).delete(this.#key(threadId));
+    this.#logs.delete(this.#key(threadId));
+  }
+
+  async listThreads({ page = 0, perPage: wanted, orderBy, filter }) {
+    this.validatePaginationInput(page, wanted ?? 100);
+    this.validateMetadataKeys(filter?.metadata);
+    const { field, direction } = this.parseOrderBy(orderBy);
+    const conditions = Object.entries(filter?.metadata ?? {});
+    const options = { appName: this.#app, limit: PAGE, ...(filter?.resourceId ? { userId: filter.resourceId } : {}) };
+    const threads = [];
+    for await (const session of (await this.#opening).sessions(options)) {
+      const thread = this.#threadOf(session);
+      if (thread !== null && conditions.every(([name, value]) => jsonValueEquals(thread.metadata?.[name], value))) {
+        threads.push(thread);
+      }
+    }
+    const sign = direction === 'ASC' ? 1 : -1;
+    threads.sort((a, b) => sign * (a[field] - b[field] || (a.id < b.id ? -1 : 1)));
+    const count = normalizePerPage(wanted, 100);
+    const { offset, perPage } = calculatePagination(page, wanted, count);
+    const some = threads.slice(offset, offset + count);
+    return { threads: some, total: threads.length, page, perPage, hasMore: offset + count < threads.length };
+  }
+
+  async cloneThread({ sourceThreadId, newThreadId = randomUUID(), resourceId, title, metadata, options = {} }) {
+    const source = await this.getThreadById({ threadId: sourceThreadId });
+    if (source === null) {
+      throw new Error(`Source thread with id ${sourceThreadId} not found`);
+    }
+    if ((await this.getThreadById({ threadId: newThreadId })) !== null) {
+      throw new Error(`Thread with id ${newThreadId} already exists`);
+    }
+    const { messageIds = [], startDate, endDate } = options.messageFilter ?? {};
+    let chosen = (await this.#entries(sourceThreadId)).map((one) => messageOf(one.text)).filter((one) =>
+      (messageIds.length === 0 || messageIds.includes(one.id)) &&
+      (!startDate || one.createdAt >= startDate) && (!endDate || one.createdAt <= endDate));
+    chosen = options.messageLimit > 0 ? chosen.slice(-options.messageLimit) : chosen;
+    const now = new Date();
+    const clone = { sourceThreadId, clonedAt: now, ...(chosen.length > 0 ? { lastMessageId: chosen.at(-1).id } : {}) };
+    const thread = {
+      id: newThreadId, resourceId: resourceId || source.resourceId, metadata: { ...metadata, clone },
+      title: title || (source.title ? `Clone of ${source.title}` : undefined), createdAt: now, updatedAt: now,
+    };
+    const messageIdMap = Object.fromEntries(chosen.map((one) => [one.id, randomUUID()]));
+    const clonedMessages = chosen.map((one) => ({
+      ...one, id: messageIdMap[one.id], threadId: newThreadId, resourceId: resourceId || one.resourceId,
+    }));
+    await this.#save(newThreadId, thread.resourceId, () => clonedMessages);
+    await this.saveThread({ thread });
+    return { thread, clonedMessages, messageIdMap };
+  }
+
+  // ---- messages ----
+
+  /** Appends to a thread what `make` returns for its log. Without a log in memory, messages are taken for
+   * new ones first, and the log is read when one is not. */
+  async #save(threadId, resourceId, make, { read = false } = {}) {
+    const key = this.#key(threadId);
+    let whole = read || this.#logs.has(key);
+    await this.#alone(key, async () => {
+      const { log, session, sum } = whole ? await this.#log(threadId) : await this.#newest(key);
+      const messages = await make(log);
+      const rows = rowsOf(messages, log, sum ?? log.sum);
+      if (rows.length === 0) {
+        return;
+      }
+      try {
+        await this.#append(key, session ?? (await this.#made(key, resourceId, threadId)), rows);
+      } catch (error) {
+        if (!(error instanceof Exists) || whole) {
+          throw error;
+        }
+        whole = true;
+        throw new Conflict(error.message); // one of them is there already
+      }
+      messages.forEach((one) => this.#own(one.id, threadId));
+    });
+  }
+
+  async #append(key, session, rows) {
+    const store = await this.#opening;
+    let { revision } = session;
+    for (let at = 0; at < rows.length; at += BATCH) {
+      ({ revision } = await store.append(key, rows.slice(at, at + BATCH), { ifRevision: revision }));
+    }
+  }
+
+  /** The session of a thread whose messages come before the thread itself. */
+  async #made(key, resourceId, threadId) {
+    await this.#create(key, this.#app, resourceId, threadId, {});
+    return this.#header(key);
+  }
+
+  /** The session of a key and what its log comes to. */
+  async #newest(key) {
+    const found = await orNull((await this.#opening).get(key, { last: 1 }));
+    return { session: found?.session ?? null, sum: recordOf(found?.messages[0])?.sum ?? EMPTY };
+  }
+
+  async saveMessages({ messages }) {
+    for (const one of messages) {
+      if (!one.threadId) {
+        throw new Error('Thread ID is required');
+      }
+      if (!one.resourceId) {
+        throw new Error(`message ${one.id} has no resourceId`);
+      }
+    }
+    for (const [threadId, some] of groups(messages, (one) => one.threadId)) {
+      const moved = some.map((one) => [one.id, this.#owners.get(one.id)]);
+      await this.#save(threadId, some[0].resourceId, () => some);
+      await this.#remove(moved.filter(([, from]) => from !== undefined && from !== threadId));
+    }
+    return { messages: messages.map((one) => messageOf(JSON.stringify({ ...one, createdAt: one.createdAt ?? new Date() }))) };
+  }
+
+  async updateMessages({ messages }) {
+    const updates = new Map(messages.map((one) => [one.id, one]));
+    const found = await this.#find([...updates.keys()]);
+    const made = new Map();
+    for (const [threadId, pairs] of groups(found, ([, from]) => from)) {
+      const staying = pairs.map(([id]) => id).filter((id) => (updates.get(id).threadId ?? threadId) === threadId);
+      const change = (log) => (id) => {
+        const old = log.messages.get(id);
+        return old === undefined ? [] : [merged(messageOf(old.text), updates.get(id))];
+      };
+      const keepMade = (all) => all.map((one) => (made.set(one.id, one), one));
+      await this.#save(threadId, '', (log) => keepMade(staying.flatMap(change(log))), { read: true });
+      const { log } = await this.#log(threadId);
+      const leaving = pairs.map(([id]) => id).filter((id) => !staying.includes(id)).flatMap(change(log));
+      for (const [to, some] of groups(leaving, (one) => one.threadId)) {
+        await this.#save(to, some[0].resourceId, () => keepMade(some));
+      }
+      await this.#remove(leaving.map((one) => [one.id, threadId]));
+      leaving.forEach((one) => this.#own(one.id, one.threadId));
+    }
+    return [...made.values()];
+  }
+
+  async deleteMessages(messageIds) {
+    await this.#remove([...(await this.#find(messageIds ?? []))]);
+  }
+
+  /** Takes messages, which are pairs of id and thread, out of their threads. */
+  async #remove(pairs) {
+    for (const [threadId, some] of groups(pairs, ([, from]) => from)) {
+      const key = this.#key(threadId);
+      await this.#alone(key, async () => {
+        const { log, session } = await this.#log(threadId);
+        const gone = some.map(([id]) => id).filter((id) => log.messages.has(id));
+        if (gone.length > 0) {
+          const sum = { ...log.sum, total: log.sum.total - gone.length };
+          await this.#append(key, session, [rowOf({ gone, sum })]);
+        }
+      });
+    }
+  }
+
+  async listMessagesById({ messageIds }) {
+    const found = [];
+    for (const [threadId, pairs] of groups(await this.#find(messageIds), ([, from]) => from)) {
+      const { log } = await this.#log(threadId);
+      found.push(...pairs.map(([id]) => log.messages.get(id)).filter((one) => one !== undefined));
+    }
+    return { messages: sorted(found, 'ASC').map((one) => messageOf(one.text)) };
+  }
+
+  async listMessages({ threadId, resourceId, ...options }) {
+    const threadIds = Array.isArray(threadId) ? threadId : [threadId];
+    if (threadIds.length === 0 || threadIds.some((one) => !one.trim())) {
+      throw new Error('threadId must be a non-empty string or array of non-empty strings');
+    }
+    const page = threadIds.length === 1 ? await orNull(this.#pageOf(threadIds[0], resourceId, options)) : null;
+    return page ?? this.#list(threadIds, resourceId || undefined, options);
+  }
+
+  /** The messages of a resource, from all of its threads. */
+  async listMessagesByResourceId({ resourceId, ...options }) {
+    if (typeof resourceId !== 'string' || !resourceId.trim()) {
+      throw new Error('resourceId is required');
+    }
+    const threadIds = [];
+    for await (const session of (await this.#opening).sessions({ appName: this.#app, userId: resourceId, limit: PAGE })) {
+      threadIds.push(session.sessionId);
+    }
+    return this.#list(threadIds, resourceId, options);
+  }
+
+  #paging({ page = 0, perPage: wanted }) {
+    const count = normalizePerPage(wanted, 40);
+    if (page < 0) {
+      throw new Error('page must be >= 0');
+    }
+    if (page * count > Number.MAX_SAFE_INTEGER / 2) {
+      throw new Error('page value too large');
+    }
+    return { page, count, ...calculatePagination(page, wanted, count) };
+  }
+
+  async #list(threadIds, resourceId, options) {
+    const { page, count, offset, perPage } = this.#paging(options);
+    const { include = [], filter, orderBy } = options;
+    const conditions = validateStorageMetadataFilter(filter?.metadata);
+    const { direction } = this.parseOrderBy(orderBy, 'ASC');
+    let all = [];
+    for (const threadId of count > 0 ? new Set(threadIds) : []) {
+      all.push(...(await this.#entries(threadId, resourceId)));
+    }
+    all = filterByDateRange(all, (one) => new Date(one.at), filter?.dateRange);
+    if (conditions) {
+      all = all.filter((one) => storageMessageMatchesMetadataFilter(JSON.parse(one.text).content, conditions));
+    }
+    all = sorted(all, direction);
+    const chosen = all.slice(offset, offset + count);
+    const ids = new Set(chosen.map((one) => one.id));
+    const included = (await this.#included(include, resourceId, threadIds)).filter((one) => !ids.has(one.id));
+    const shown = included.length > 0 ? sorted([...chosen, ...included], direction) : chosen;
+    const shownIds = new Set(shown.map((one) => one.id));
+    const more = offset + chosen.length < all.length;
+    const hasMore = more && (include.length === 0 || Boolean(conditions) || all.some((one) => !shownIds.has(one.id)));
+    return { messages: shown.map((one) => messageOf(one.text)), total: all.length, page, perPage, hasMore };
+  }
+
+  /** The entries of messages by id, each with those around it in its thread. */
+  async #included(include, resourceId, threadIds) {
+    const made = new Map();
+    const named = [...include.map((one) => one.threadId), ...threadIds].filter((one) => one !== undefined);
+    const found = await this.#find(include.map((one) => one.id), named);
+    for (const { id, withPreviousMessages = 0, withNextMessages = 0 } of include.filter((one) => found.has(one.id))) {
+      const around = await this.#entries(found.get(id), resourceId);
+      const at = around.findIndex((one) => one.id === id);
+      if (at >= 0) {
+        around.slice(Math.max(0, at - withPreviousMessages), at + withNextMessages + 1).forEach((one) => made.set(one.id, one));
+      }
+    }
+    return [...made.values()];
+  }
+
+  /** A page that can be read without the rest of its log, or null. */
+  async #pageOf(threadId, resourceId, options) {
+    const { page, count, offset, perPage } = this.#paging(options);
+    const { include = [], filter = {}, orderBy } = options;
+    if (include.length > 0 || filter.dateRange || filter.metadata || perPage === false || count === 0) {
+      return null;
+    }
+    const oldest = this.parseOrderBy(orderBy, 'ASC').direction === 'ASC';
+    const key = this.#key(threadId);
+    const found = await orNull((await this.#opening).get(key, { last: oldest ? 1 : Math.min(offset + count, LAST_MAX) }));
+    const sum = recordOf(found?.messages.at(-1))?.sum;
+    if (sum === undefined || !sum.sorted || (resourceId && sum.resource !== resourceId)) {
+      return null;
+    }
+    const texts = oldest ? await this.#firstOnes(key, found.session, sum, offset, count)
+      : (await this.#lastOnes(key, found, Math.min(offset + count, sum.total))).slice(offset, offset + count);
+    return texts && { messages: texts.map(messageOf), total: sum.total, page, perPage, hasMore: offset + count < sum.total };
+  }
+
+  /** Messages from the beginning of a log, or null when it has other records, too. */
+  async #firstOnes(key, session, sum, offset, limit) {
+    if (session.firstSeq !== 1 || session.nextSeq !== sum.total + 1) {
+      return null;
+    }
+    const { messages } = await (await this.#opening).get(key, { after: offset, before: session.nextSeq, limit });
+    const records = messages.map(recordOf);
+    return records.every((one) => one?.message && !one.again) ? records.map((one) => JSON.stringify(one.message)) : null;
+  }
+
+  /** The newest messages, newest first, from the end of a log of which the newest records are there. What
+   * changes a message stands behind its first record. */
+  async #lastOnes(key, newest, wanted) {
+    const store = await this.#opening;
+    const latest = new Map(); // by id: JSON, or null when it is deleted
+    const placed = new Map();
+    for (let found = newest; ; ) {
+      const before = found.messages[0].seq;
+      found.messages.reverse().forEach((row) => this.#place(recordOf(row), latest, placed));
+      if (placed.size >= wanted || !found.moreBefore) {
+        return [...placed.values()];
+      }
+      found = await store.get(key, { before, last: Math.max(WALK, wanted - placed.size) });
+    }
+  }
+
+  #place(record, latest, placed) {
+    record?.gone?.forEach((id) => latest.has(id) || latest.set(id, null));
+    if (record?.message === undefined) {
+      return;
+    }
+    const { id } = record.message;
+    if (!latest.has(id)) {
+      latest.set(id, JSON.stringify(record.message));
+    }
+    if (!record.again && latest.get(id) !== null) {
+      placed.set(id, latest.get(id));
+    }
+  }
+
+  // ---- resources ----
+
+  #resourceKey(id) {
+    return `${this.#resources}:${quoted(id)}`;
+  }
+
+  #resourceOf(session) {
+    const text = session?.metadata[MEMBER];
+    const found = text === undefined ? null : JSON.parse(text);
+    return found && { ...found, createdAt: new Date(found.createdAt), updatedAt: new Date(found.updatedAt) };
+  }
+
+  async #putResource(id, make) {
+    const key = this.#resourceKey(id);
+    return this.#alone(key, async () => {
+      const session = await this.#header(key);
+      const resource = make(this.#resourceOf(session));
+      const metadata = { [MEMBER]: JSON.stringify(resource) };
+      if (session === null) {
+        await this.#create(key, this.#resources, id, id, { metadata });
+      } else {
+        await (await this.#opening).update(key, { metadata, ifRevision: session.revision });
+      }
+      return resource;
+    });
+  }
+
+  async getResourceById({ resourceId }) {
+    return this.#resourceOf(await this.#header(this.#resourceKey(resourceId)));
+  }
+
+  saveResource({ resource }) {
+    return this.#putResource(resource.id, () => resource);
+  }
+
+  updateResource({ resourceId, workingMemory, metadata }) {
+    const now = new Date();
+    return this.#putResource(resourceId, (old) => ({
+      id: resourceId, createdAt: now, ...old, workingMemory: workingMemory ?? old?.workingMemory,
+      metadata: { ...old?.metadata, ...metadata }, updatedAt: now,
+    }));
+  }
+}
+
+/** Copies threads, their messages and their resources from one memory storage to another, such as from
+ * LibSQLStore's. What is there already is not copied again. */
+export async function copyMemory(from, to) {
+  const { threads } = await from.listThreads({ perPage: false });
+  const resources = new Set(threads.map((one) => one.resourceId));
+  let copied = 0;
+  for (const thread of threads) {
+    const { messages } = await from.listMessages({ threadId: thread.id, perPage: false });
+    await to.saveMessages({ messages: messages.map((one) => ({ ...one, resourceId: one.resourceId ?? thread.resourceId })) });
+    await to.saveThread({ thread }); // last: saving messages changes the time of its last change
+    copied += messages.length;
+  }
+  for (const resourceId of resources) {
+    const resource = await from.getResourceById({ resourceId });
+    if (resource !== null) {
+      await to.saveResource({ resource });
+    }
+  }
+  return { threads: threads.length, messages: copied, resources: resources.size };
+}

@@ -1,0 +1,284 @@
+// Mastra's memory on a store, through Mastra's own classes. Run by tests/npm, where @mastra/core is.
+
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import { InMemoryDB, InMemoryMemory, MastraCompositeStore } from '@mastra/core/storage';
+import { LibSQLStore } from '@mastra/libsql';
+import { Memory } from '@mastra/memory';
+import { open } from 'quipu-store';
+import { QuipuMemory, copyMemory } from 'quipu-store/mastra';
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'quipu-mastra-'));
+process.on('exit', () => fs.rmSync(folder, { recursive: true, force: true }));
+let made = 0;
+const place = () => path.join(folder, `mastra${++made}.db`);
+
+async function opened(t, file = place(), options) {
+  const store = await open(file);
+  t.after(() => store.close());
+  return { store, file, memory: new QuipuMemory(store, options) };
+}
+
+const START = Date.UTC(2026, 0, 1);
+const thread = (id, more) => ({
+  id, resourceId: 'ada', title: `About ${id}`, metadata: { kind: 'test' }, createdAt: new Date(START), updatedAt: new Date(START), ...more,
+});
+const message = (id, at, more) => ({
+  id, threadId: 't', resourceId: 'ada', role: 'user', createdAt: new Date(START + at),
+  content: { format: 2, content: `text ${id}`, parts: [{ type: 'text', text: `text ${id}` }] }, ...more,
+});
+const newest = (perPage, page = 0) => ({ threadId: 't', perPage, page, orderBy: { field: 'createdAt', direction: 'DESC' } });
+const ids = ({ messages }) => messages.map((one) => one.id).join(' ');
+
+test('what Mastra keeps is kept: threads, messages and working memory', async (t) => {
+  const { memory: domain, file } = await opened(t);
+  const storage = new MastraCompositeStore({ id: 'quipu', domains: { memory: domain } });
+  const memory = new Memory({ storage, options: { lastMessages: 2, workingMemory: { enabled: true, scope: 'resource' } } });
+  const made = await memory.createThread({ threadId: 't', resourceId: 'ada', title: 'A talk' });
+  assert.equal(made.title, 'A talk');
+  await memory.saveMessages({ messages: [message('a', 1), message('b', 2, { role: 'assistant' }), message('c', 3)] });
+  const { messages } = await memory.recall({ threadId: 't', resourceId: 'ada' });
+  assert.deepEqual(messages.map((one) => one.id), ['b', 'c']);
+  await memory.updateWorkingMemory({ threadId: 't', resourceId: 'ada', workingMemory: '# Ada\n- likes tea' });
+  assert.match(await memory.getWorkingMemory({ threadId: 't', resourceId: 'ada' }), /likes tea/);
+  // Another process sees all of it.
+  const other = await opened(t, file);
+  assert.equal((await other.memory.getThreadById({ threadId: 't' })).title, 'A talk');
+  assert.equal(ids(await other.memory.listMessages({ threadId: 't' })), 'a b c');
+  assert.match((await other.memory.getResourceById({ resourceId: 'ada' })).workingMemory, /likes tea/);
+  await memory.deleteThread('t');
+  assert.equal(await other.memory.getThreadById({ threadId: 't' }), null);
+  assert.equal(ids(await other.memory.listMessages({ threadId: 't' })), '');
+});
+
+test('the newest of a long thread are read without the others', async (t) => {
+  const { store, memory, file } = await opened(t);
+  await memory.saveMessages({ messages: Array.from({ length: 5000 }, (_, n) => message(`m${n}`, n)) });
+  await memory.saveMessages({ messages: [message('m4990', 4990, { role: 'assistant' })] });
+  await memory.deleteMessages(['m4999', 'm4997']);
+  const fresh = await opened(t, file);
+  const get = fresh.store.get.bind(fresh.store);
+  let read = 0;
+  fresh.store.get = async (...args) => {
+    const found = await get(...args);
+    read += found.messages.length;
+    return found;
+  };
+  const page = await fresh.memory.listMessages({ ...newest(10), resourceId: 'ada' });
+  assert.equal(ids(page), 'm4998 m4996 m4995 m4994 m4993 m4992 m4991 m4990 m4989 m4988');
+  assert.deepEqual([page.total, page.hasMore, page.messages[7].role], [4998, true, 'assistant']);
+  assert.ok(read < 100, `${read} were read`);
+  await fresh.memory.saveMessages({ messages: [message('new', 6000)] });
+  assert.ok(read < 200, `${read} were read`);
+  assert.equal((await fresh.memory.listMessages(newest(1))).total, 4999);
+  assert.equal((await store.get('mastra:t', { last: 0 })).session.messageCount, 5003);
+  // So are the oldest, of a thread in which nothing was changed.
+  await memory.saveMessages({ messages: Array.from({ length: 3000 }, (_, n) => message(`o${n}`, n, { threadId: 'old' })) });
+  read = 0;
+  const first = await fresh.memory.listMessages({ threadId: 'old', perPage: 3, page: 1 });
+  assert.deepEqual([ids(first), first.total, first.hasMore], ['o3 o4 o5', 3000, true]);
+  assert.ok(read < 10, `${read} were read`);
+});
+
+test('pages of messages with one time repeat and skip nothing', async (t) => {
+  const { memory } = await opened(t);
+  await memory.saveMessages({ messages: Array.from({ length: 25 }, (_, n) => message(`m${n}`, 0)) });
+  for (const direction of ['ASC', 'DESC']) {
+    for (const filter of [undefined, { dateRange: { start: new Date(START) } }]) {
+      const seen = [];
+      for (let page = 0; page < 4; page++) {
+        const found = await memory.listMessages({ threadId: 't', perPage: 7, page, filter, orderBy: { field: 'createdAt', direction } });
+        seen.push(...found.messages.map((one) => one.id));
+        assert.equal(found.hasMore, page < 3);
+      }
+      const wanted = Array.from({ length: 25 }, (_, n) => `m${n}`);
+      assert.deepEqual(seen, direction === 'ASC' ? wanted : wanted.reverse());
+    }
+  }
+});
+
+/** A number below `n`, the same ones for a seed. */
+function random(seed) {
+  let state = seed;
+  return (n) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * n);
+  };
+}
+
+test("random saves, updates, moves and deletes leave what Mastra's store in memory has", async (t) => {
+  const seed = Number(process.env.QUIPU_SEED ?? 1);
+  const pick = random(seed);
+  const { memory, file } = await opened(t);
+  const second = (await opened(t, file)).memory;
+  const model = new InMemoryMemory({ db: new InMemoryDB() });
+  const both = async (act, on) => assert.deepEqual(Boolean(await act(on)), Boolean(await act(model)));
+  for (const id of ['t', 'u']) {
+    await both((one) => one.saveThread({ thread: thread(id) }), memory);
+  }
+  const threads = new Map(); // of the messages, as it should be
+  for (let step = 0; step < 250; step++) {
+    const id = `m${pick(40)}`;
+    const on = pick(2) ? memory : second;
+    const threadId = threads.get(id) ?? (pick(4) ? 't' : 'u');
+    const kind = pick(10);
+    if (kind < 6) {
+      // A time of its own for each message; some come late.
+      const at = Number(id.slice(1)) * 1000;
+      const one = message(id, at, { threadId, content: { format: 2, parts: [], content: `text ${step}`, metadata: { step } } });
+      threads.set(id, threadId);
+      await both((store) => store.saveMessages({ messages: [structuredClone(one)] }), on);
+    } else if (kind < 8) {
+      const to = pick(3) ? {} : { threadId: threadId === 't' ? 'u' : 't' };
+      if (threads.has(id) && to.threadId) {
+        threads.set(id, to.threadId);
+      }
+      const update = { id, content: { metadata: { [`n${pick(3)}`]: step } }, ...to };
+      await both((store) => store.updateMessages({ messages: [structuredClone(update)] }), on);
+    } else {
+      threads.delete(id);
+      await both((store) => store.deleteMessages([id]), on);
+    }
+    const query = {
+      threadId: pick(3) ? (pick(2) ? 't' : 'u') : ['t', 'u'], resourceId: pick(2) ? 'ada' : undefined,
+      perPage: [false, 3, 5, 40][pick(4)], orderBy: { field: 'createdAt', direction: pick(2) ? 'ASC' : 'DESC' },
+      filter: pick(3) ? undefined : { dateRange: { start: new Date(START + pick(40) * 1000) } },
+    };
+    query.page = query.perPage === false ? 0 : pick(3);
+    const [got, want] = [await (pick(2) ? memory : second).listMessages(query), await model.listMessages(query)];
+    const plain = (found) => JSON.stringify([found.messages.map((one) => [one.id, one.threadId, one.role, +one.createdAt, one.content]), found.total, found.hasMore]);
+    assert.equal(plain(got), plain(want), `seed ${seed}, step ${step}: ${JSON.stringify(query)}`);
+  }
+});
+
+test('writers of one thread lose no message', async (t) => {
+  const { memory, file } = await opened(t);
+  const second = (await opened(t, file)).memory;
+  await memory.saveThread({ thread: thread('t') });
+  await Promise.all([memory, second, memory, second].flatMap((one, who) =>
+    Array.from({ length: 25 }, (_, n) => one.saveMessages({ messages: [message(`${who}-${n}`, n)] }))));
+  await Promise.all(Array.from({ length: 20 }, (_, n) =>
+    (n % 2 ? memory : second).updateThread({ id: 't', metadata: { [`k${n}`]: n } })));
+  const { messages, total } = await memory.listMessages({ threadId: 't', perPage: false });
+  assert.deepEqual([messages.length, total, new Set(messages.map((one) => one.id)).size], [100, 100, 100]);
+  const found = await second.getThreadById({ threadId: 't' });
+  assert.equal(Object.keys(found.metadata).length, 21);
+  assert.equal(found.title, 'About t');
+});
+
+test('an answer that comes late does not bring back what is gone', async (t) => {
+  const { store, memory, file } = await opened(t);
+  const second = (await opened(t, file)).memory;
+  await second.saveMessages({ messages: [message('a', 1)] });
+  assert.equal(ids(await memory.listMessages({ threadId: 't', perPage: false })), 'a');
+  await second.saveMessages({ messages: [message('b', 2)] });
+  const get = store.get.bind(store);
+  const late = Promise.withResolvers();
+  store.get = async (...args) => {
+    const found = await get(...args);
+    await late.promise;
+    return found;
+  };
+  const first = memory.listMessages({ threadId: 't', perPage: false });
+  await new Promise((done) => setTimeout(done, 50));
+  store.get = get;
+  await second.deleteMessages(['b']);
+  assert.equal(ids(await memory.listMessages({ threadId: 't', perPage: false })), 'a');
+  late.resolve();
+  assert.equal(ids(await first), 'a');
+  assert.equal(ids(await memory.listMessages({ threadId: 't', perPage: false })), 'a');
+});
+
+test('a message is found by its id by a process that has not seen it', async (t) => {
+  const { memory, file } = await opened(t);
+  await memory.saveMessages({ messages: [message('a', 1), message('b', 2), message('c', 3)] });
+  await memory.saveMessages({ messages: [message('x', 4, { threadId: 'u' })] });
+  const { memory: fresh } = await opened(t, file);
+  assert.equal(ids(await fresh.listMessagesById({ messageIds: ['x', 'none', 'b'] })), 'b x');
+  const around = await fresh.listMessages({ threadId: 'u', perPage: 0, include: [{ id: 'b', threadId: 't', withPreviousMessages: 1, withNextMessages: 1 }] });
+  assert.equal(ids(around), 'a b c');
+  const [updated] = await (await opened(t, file)).memory.updateMessages({ messages: [{ id: 'x', threadId: 't' }] });
+  assert.equal(updated.threadId, 't');
+  assert.equal(ids(await fresh.listMessages({ threadId: 'u' })), '');
+  assert.equal(ids(await fresh.listMessages({ threadId: 't' })), 'a b c x');
+});
+
+test('a message that was deleted can be saved again', async (t) => {
+  const { memory, file } = await opened(t);
+  await memory.saveMessages({ messages: [message('a', 1), message('b', 2)] });
+  await memory.deleteMessages(['a', 'b', 'none']);
+  await memory.saveMessages({ messages: [message('a', 5)] });
+  const { memory: fresh } = await opened(t, file);
+  for (const one of [memory, fresh]) {
+    assert.equal(ids(await one.listMessages(newest(10))), 'a');
+    assert.equal((await one.listMessages({ threadId: 't' })).total, 1);
+  }
+});
+
+test('what is saved again unchanged is not stored again', async (t) => {
+  const { store, memory } = await opened(t);
+  const all = [message('a', 1), message('b', 2)];
+  await memory.saveMessages({ messages: all });
+  await memory.saveMessages({ messages: all });
+  assert.equal((await store.get('mastra:t', { last: 0 })).session.messageCount, 2);
+});
+
+test('odd values come back as JSON has them', async (t) => {
+  const { memory, file } = await opened(t);
+  const metadata = { half: 'a\ud83d', nul: 'a\u0000b', nan: NaN, when: new Date(START), deep: { '': [null, undefined] }, big: 1e308 };
+  const title = `half \ud83d ${'é'.repeat(600)}`;
+  await memory.saveThread({ thread: thread('t/%', { title, metadata }) });
+  await memory.saveMessages({ messages: [message('a', 1, { threadId: 't/%', content: { format: 2, parts: [{ type: 'text', text: 'a\ud83d' }], metadata } })] });
+  const { memory: fresh } = await opened(t, file);
+  const wanted = JSON.parse(JSON.stringify(metadata));
+  const found = await fresh.getThreadById({ threadId: 't/%', resourceId: 'ada' });
+  assert.deepEqual([found.title, found.metadata], [title, wanted]);
+  assert.deepEqual((await fresh.listMessages({ threadId: 't/%' })).messages[0].content.metadata, wanted);
+});
+
+test("a thread's resource cannot change, and its times are those that were given until it changes", async (t) => {
+  const { memory } = await opened(t);
+  await memory.saveThread({ thread: thread('t') });
+  await assert.rejects(memory.saveThread({ thread: thread('t', { resourceId: 'bob' }) }), /belongs to resource ada/);
+  assert.deepEqual(await memory.getThreadById({ threadId: 't' }), thread('t'));
+  await memory.saveMessages({ messages: [message('a', 1)] });
+  const { createdAt, updatedAt } = await memory.getThreadById({ threadId: 't' });
+  assert.deepEqual([+createdAt, updatedAt > new Date(START)], [START, true]);
+});
+
+test('what was said is found, and tool calls are tool calls', async (t) => {
+  const { store, memory } = await opened(t);
+  const parts = [
+    { type: 'text', text: 'I look for the blue whale' },
+    { type: 'tool-invocation', toolInvocation: { state: 'result', toolCallId: 'c', toolName: 'grep', args: { q: 1 }, result: 'here' } },
+  ];
+  await memory.saveMessages({ messages: [message('a', 1, { role: 'assistant', content: { format: 2, parts } })] });
+  const [hit] = (await store.search('whale', { appName: 'mastra' })).hits;
+  assert.deepEqual([hit.sessionKey, hit.role], ['mastra:t', 'assistant']);
+  const [read] = (await store.get(hit.sessionKey)).messages;
+  assert.deepEqual(read.toolCalls, [{ id: 'c', name: 'grep', input: '{"q":1}' }, { id: 'c', name: 'grep', input: '', output: 'here' }]);
+});
+
+test('a LibSQLStore is copied whole, and once', async (t) => {
+  const old = await new LibSQLStore({ id: 'old', url: `file:${path.join(folder, 'old.db')}` });
+  await old.init();
+  const from = await old.getStore('memory');
+  for (const id of ['t', 'u']) {
+    await from.saveThread({ thread: thread(id, { resourceId: id === 't' ? 'ada' : 'bob' }) });
+    await from.saveMessages({ messages: Array.from({ length: 30 }, (_, n) => message(`${id}${n}`, n, { threadId: id, resourceId: id === 't' ? 'ada' : 'bob' })) });
+  }
+  await from.updateResource({ resourceId: 'ada', workingMemory: '# Ada', metadata: { a: 1 } });
+  const { store, memory } = await opened(t);
+  assert.deepEqual(await copyMemory(from, memory), { threads: 2, messages: 60, resources: 2 });
+  await copyMemory(from, memory);
+  for (const id of ['t', 'u']) {
+    assert.deepEqual(await memory.getThreadById({ threadId: id }), await from.getThreadById({ threadId: id }));
+    const [got, want] = await Promise.all([memory, from].map((one) => one.listMessages({ threadId: id, perPage: false })));
+    assert.deepEqual(JSON.parse(JSON.stringify(got)), JSON.parse(JSON.stringify(want)));
+    assert.equal((await store.get(`mastra:${id}`, { last: 0 })).session.messageCount, 30);
+  }
+  assert.deepEqual(await memory.getResourceById({ resourceId: 'ada' }), await from.getResourceById({ resourceId: 'ada' }));
+});
