@@ -4,9 +4,11 @@ what the suite does not ask."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import operator
 import pathlib
 import random
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, TypedDict
 
@@ -92,6 +94,20 @@ def test_a_growing_list_writes_what_it_grew(saver: QuipuSaver) -> None:
         sizes.append(len(line))
     assert values(saver)["messages"] == messages
     assert max(sizes[10:]) < 1.2 * min(sizes[10:])
+
+
+def test_a_file_grows_by_a_tenth_of_what_the_sqlite_saver_s_does(tmp_path: pathlib.Path) -> None:
+    """1,000 steps that add a message each."""
+    ours, theirs = tmp_path / "ours.db", tmp_path / "theirs.db"
+    with contextlib.closing(sqlite3.connect(theirs)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        with quipu.Store(ours, durability="relaxed") as store:
+            for saver in (QuipuSaver(store), SqliteSaver(connection)):
+                at, messages = None, talk(4)
+                for step in range(1000):
+                    messages = [*messages, *talk(1, len(messages))]
+                    at = put(saver, {"messages": messages, "step": step}, at)
+    assert ours.stat().st_size * 10 < theirs.stat().st_size
 
 
 def test_every_step_is_found_by_its_id(saver: QuipuSaver) -> None:

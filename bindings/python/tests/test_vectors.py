@@ -10,9 +10,9 @@ import re
 from typing import Any
 
 import pytest
-from conftest import ROOT
 
 import quipu
+from conftest import ROOT
 
 VECTORS = json.loads((ROOT / "tests" / "vectors" / "calls.json").read_text(encoding="utf-8"))
 TIMES = {"after", "before"}  # of a search
