@@ -209,7 +209,7 @@ endfunction()
 # What also runs on encrypted stores: crashes, faults, power cuts, and many threads and processes.
 set(quipu_tests_encrypted
     crash.batch crash.faults crash.kill crash.memory crash.openers
-    crash.purge_kill crash.session_cache_kill
+    crash.purge_kill crash.session_cache_kill crash.store_faults crash.store_faults_maintain
     crash.store_kill_long crash.store_power crash.store_processes crash.store_sync
     contract.store_fork contract.store_group_thread
     contract.store_model contract.store_search contract.store_session contract.store_tail

@@ -86,7 +86,8 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var erased lib.Erasure
 	// Sized structs and the items of sized slices may grow: only the offsets of members matter.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
-		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes)) +
+		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes),
+		unsafe.Offsetof(open.Key), unsafe.Offsetof(open.KeyCtx)) +
 		offsets("quipu_service_options", 0, unsafe.Offsetof(service.TTLMS),
 			unsafe.Offsetof(service.KeyCase), unsafe.Offsetof(service.Time)) +
 		offsets("quipu_get_options", 0, unsafe.Offsetof(get.NumRecent),
@@ -158,7 +159,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_erase_options", 0, unsafe.Offsetof(erasing.Key), unsafe.Offsetof(erasing.UserID), unsafe.Offsetof(erasing.AppName)) +
 		offsets("quipu_erasure", 0, unsafe.Offsetof(erased.Forks), unsafe.Offsetof(erased.Backups), unsafe.Offsetof(erased.Hidden), unsafe.Offsetof(erased.Memories), unsafe.Offsetof(erased.Kept)) +
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
-			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist,
+			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist, lib.OpenPassphrase,
 			lib.RecallAll, lib.RoleUser, lib.RoleAssistant, lib.RoleModel, lib.MemoryRetired,
 			lib.MemoryScope, lib.MemoryFollow, lib.MemoryEmbedOnly, lib.SetContent, lib.SetPriority, lib.SetSubject,
 			lib.SetRetired, lib.ContextLog, lib.ContextAsBefore, lib.PartText, lib.PartThought,
@@ -198,7 +199,8 @@ const ask = `
 int main(void)
 {
     BEGIN_GROWING(quipu_open_options); AT(quipu_open_options, durability); AT(quipu_open_options, ttl_ms);
-    AT(quipu_open_options, tenant); AT(quipu_open_options, max_bytes); END();
+    AT(quipu_open_options, tenant); AT(quipu_open_options, max_bytes);
+    AT(quipu_open_options, key); AT(quipu_open_options, key_ctx); END();
     BEGIN_GROWING(quipu_service_options); AT(quipu_service_options, ttl_ms);
     AT(quipu_service_options, key_case); AT(quipu_service_options, time); END();
     BEGIN_GROWING(quipu_get_options); AT(quipu_get_options, num_recent); AT(quipu_get_options, after); END();
@@ -266,10 +268,10 @@ int main(void)
     BEGIN_GROWING(quipu_usage_report); AT(quipu_usage_report, rows); AT(quipu_usage_report, sessions); AT(quipu_usage_report, next); END();
     BEGIN_GROWING(quipu_erase_options); AT(quipu_erase_options, key); AT(quipu_erase_options, user_id); AT(quipu_erase_options, app_name); END();
     BEGIN_GROWING(quipu_erasure); AT(quipu_erasure, forks); AT(quipu_erasure, backups); AT(quipu_erasure, hidden); AT(quipu_erasure, memories); AT(quipu_erasure, kept); END();
-    printf("numbers %d %d %d %d %d %d %d %d %d %d", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
+    printf("numbers %d %d %d %d %d %d %d %d %d %d %d", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
            QUIPU_KEYS_CAMEL, QUIPU_BYTES_STD, QUIPU_TIMES_RFC3339, (int)QUIPU_GET_AFTER,
-           (int)QUIPU_OPEN_READ_ONLY, (int)QUIPU_OPEN_MUST_EXIST, (int)QUIPU_RECALL_EVERYTHING,
-           QUIPU_ROLE_USER);
+           (int)QUIPU_OPEN_READ_ONLY, (int)QUIPU_OPEN_MUST_EXIST,
+           (int)QUIPU_OPEN_PASSPHRASE, (int)QUIPU_RECALL_EVERYTHING, QUIPU_ROLE_USER);
     printf(" %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d", QUIPU_ROLE_ASSISTANT,
            QUIPU_ROLE_MODEL, (int)QUIPU_MEMORY_RETIRED, (int)QUIPU_MEMORY_SCOPE,
            (int)QUIPU_MEMORY_FOLLOW, (int)QUIPU_MEMORY_EMBED_ONLY, (int)QUIPU_MEMORY_SET_CONTENT, (int)QUIPU_MEMORY_SET_PRIORITY,

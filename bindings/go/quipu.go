@@ -91,6 +91,14 @@ type Options struct {
 	MaxBytes int64
 	// Tenant whose sessions the calls are about.
 	Tenant string
+	// Key of an encrypted store, 32 bytes; a new file becomes one. At most one of the four is given.
+	Key []byte
+	// KeyFile has those bytes or 64 hexadecimal digits; nobody else may read it.
+	KeyFile string
+	// Passphrase from which scrypt derives the key, 1 to 1024 bytes.
+	Passphrase string
+	// PassphraseFile has it, and may end with a line end; nobody else may read it.
+	PassphraseFile string
 }
 
 // Store is an open store. All goroutines may share it.
@@ -142,6 +150,9 @@ func Open(path string, options Options) (*Store, error) {
 	}
 	if options.MustExist {
 		settings.Flags |= lib.OpenMustExist
+	}
+	if err := options.putKey(settings, &pins); err != nil {
+		return nil, err
 	}
 	pins.Pin(&uri[0])
 	pins.Pin(settings)

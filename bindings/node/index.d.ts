@@ -137,6 +137,13 @@ export interface OpenOptions {
   capTokens?: Count;
   search?: 'lazy' | 'inline' | 'off';
   maxBytes?: Count;
+  /** Of an encrypted store, 32 bytes; a new file becomes one. At most one of these four is given. */
+  key?: Uint8Array | (() => Uint8Array | Promise<Uint8Array>);
+  /** A file with the key, or with 64 hexadecimal digits, that nobody else may read. */
+  keyFile?: string | URL;
+  /** From which scrypt derives the key. */
+  passphrase?: string | Uint8Array | (() => string | Uint8Array | Promise<string | Uint8Array>);
+  passphraseFile?: string | URL;
   adkRebase?: boolean;
   adkByTime?: boolean;
 }

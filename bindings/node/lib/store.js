@@ -3,6 +3,7 @@
 
 const native = require('./native.js');
 const json = require('./json.js');
+const { secretOf } = require('./key.js');
 const messages = require('./messages.js');
 const { Cancelled, Misuse, errorOf } = require('./errors.js');
 const { Given, Reader, bytesOf, textOf, wrong } = require('./shapes.js');
@@ -95,12 +96,13 @@ class Store {
 
   /** Opens a store by its path or URI, or creates it. */
   static async open(uri, options) {
-    const [rest, signal] = split(options, 'options');
-    const { adkRebase, adkByTime, ...values } = rest;
+    const [named, signal] = split(options, 'options');
     if (typeof uri !== 'string' || uri.includes('\0')) {
       throw wrong('uri', uri, 'a path or a URI without NUL');
     }
-    const given = new Given().text('uri', uri).struct(shapes.OPEN_OPTIONS, values);
+    const { data, isPassphrase, rest: { adkRebase, adkByTime, ...values } } = await secretOf(named);
+    const given = new Given().text('uri', uri).bytes(data).number('passphrase', isPassphrase);
+    given.struct(shapes.OPEN_OPTIONS, values);
     given.struct(shapes.SERVICE_OPTIONS, { adkRebase, adkByTime });
     signal?.throwIfAborted();
     const { store } = await run(ops.OPEN, null, given);

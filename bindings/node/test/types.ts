@@ -27,6 +27,10 @@ export async function opens(): Promise<string> {
   try {
     const store = await open('agents.db', { durability: 'relaxed' });
     await store.close();
+    await (await open('agents.db', { key: async () => new Uint8Array(32) })).close();
+    await (await open('agents.db', { passphraseFile: 'phrase' })).close();
+    // @ts-expect-error: a key is bytes
+    await open('agents.db', { key: 'text' });
   } catch (error) {
     if (error instanceof NotFound || error instanceof Conflict) {
       return error.code;

@@ -49,10 +49,21 @@ static quipu_status store_add_services(qpy_task *task, qpy_store *store)
                : status;
 }
 
+/* The secret of an encrypted store; ctx is the quipu_str that was given. */
+static size_t store_give_key(void *ctx, void *ret_key, size_t size)
+{
+    const quipu_str *key = ctx;
+
+    memcpy(ret_key, key->p, key->n < size ? key->n : size);
+    return key->n;
+}
+
+/* The URI, the secret or nothing, whether that is a passphrase, and the options. */
 quipu_status qpy_open(qpy_task *task)
 {
     const quipu_allocator memory = quipu_get_allocator();
     const quipu_str uri = qpy_take_text(task);
+    quipu_str key = qpy_take_text(task);
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     qpy_store *store = memory.realloc(memory.ctx, NULL, sizeof(*store));
     quipu_status status;
@@ -67,6 +78,9 @@ quipu_status qpy_open(qpy_task *task)
         qpy_store_free(store);
         return qpy_no_memory(task);
     }
+    options.flags |= qpy_take_number(task) != 0 ? QUIPU_OPEN_PASSPHRASE : 0;
+    options.key = key.p != NULL ? store_give_key : NULL;
+    options.key_ctx = &key;
     qpy_take_struct(task, QPY_OPEN_OPTIONS, &options);
     status = quipu_open(uri.p, &options, &store->store, &task->error);
     if (status == QUIPU_OK) {

@@ -691,6 +691,7 @@ type Patch struct {
 const (
 	OpenReadOnly    = 1
 	OpenMustExist   = 2
+	OpenPassphrase  = 64
 	ServiceGo       = 1 | 2 | 8 | 32
 	ServiceRebase   = 64
 	KeysCamel       = 1

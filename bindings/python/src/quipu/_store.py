@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import IO, Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar
 
-from . import _call, _files, _one_sqlite, _requests, _results, _types
+from . import _call, _files, _key, _one_sqlite, _requests, _results, _types
 from ._errors import Cancelled, Expired, Misuse, NotFound
 from ._fields import Session, SessionNew, SessionPatch
 from ._native import lib
@@ -125,6 +125,10 @@ class BaseStore:
         cap_tokens: int = 0,
         search: SearchMode = "lazy",
         max_bytes: int = 0,
+        key: bytes | Callable[[], bytes] | None = None,
+        key_file: str | os.PathLike[str] | None = None,
+        passphrase: str | bytes | Callable[[], str | bytes] | None = None,
+        passphrase_file: str | os.PathLike[str] | None = None,
         adk_rebase: bool = False,
         adk_by_time: bool = False,
     ) -> None:
@@ -142,11 +146,18 @@ class BaseStore:
         cap_messages  the most messages that a session keeps; 0: all. Also cap_tokens
         search        when messages enter the search index: "lazy", "inline" or "off"
         max_bytes     writes above this size of the file raise Full; 0: none
+        key           of an encrypted store, which a new file becomes: 32 bytes, or a function that
+                      returns them. Or key_file: a file with them, or with 64 hexadecimal digits,
+                      that nobody else may read
+        passphrase    from which scrypt derives the key, or a function that returns it. Or
+                      passphrase_file
         adk_rebase    ADK: a stale session appends behind the others' events instead of failing
         adk_by_time   ADK: events by their time stamps, not in the order of their appends
         """
         self._uri = os.fsdecode(path_of("uri", uri))
-        given = Given().bytes(os.fsencode(self._uri))
+        secret = _key.secret_of(key, key_file, passphrase, passphrase_file)
+        given = Given().bytes(os.fsencode(self._uri)).bytes(secret.data)
+        given.number("passphrase", secret.is_passphrase)
         given.struct(
             lib.QPY_OPEN_OPTIONS,
             durability=durability,

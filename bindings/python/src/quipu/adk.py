@@ -43,7 +43,7 @@ from google.adk.sessions.state import State
 from pydantic_core import to_json
 from typing_extensions import override
 
-from . import _call, _errors
+from . import _call, _errors, _key
 from ._adk_artifacts import QuipuArtifactService
 from ._adk_events import read_events, read_one
 from ._embed import Embedder
@@ -102,6 +102,7 @@ def _open(where: str | os.PathLike[str] | AsyncStore | None, options: dict[str, 
             "a # in the name is %23"
         )
     given = parse_qsl(parts.query, keep_blank_values=True)
+    options.update(_key.of_environment(options))  # an address is logged: it has no key
     for option, value in given:
         if [name for name, _ in given].count(option) > 1:
             raise ValueError(f"{path}: option {option!r} is given more than once")
@@ -110,7 +111,12 @@ def _open(where: str | os.PathLike[str] | AsyncStore | None, options: dict[str, 
 
 
 def _read_option(uri: str, name: str, value: str) -> Any:
-    """Return the value of a URI's option."""
+    """Return the value of a URI's option. Of a key, not even an error repeats the URI."""
+    if name in _key.PLACES:
+        raise ValueError(
+            f"a URI has no {name}, it is logged: name the key's file in QUIPU_KEY_FILE or "
+            "QUIPU_PASSPHRASE_FILE"
+        )
     if name not in _OPTIONS:
         raise ValueError(f"{uri}: there is no option {name!r}; those are {', '.join(_OPTIONS)}")
     read, wanted = _OPTIONS[name]

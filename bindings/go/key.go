@@ -1,0 +1,125 @@
+package quipu
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"quipu/bindings/go/internal/lib"
+)
+
+const (
+	keyBytes         = 32
+	passphraseMost   = 1024
+	readableByOthers = 0o077
+)
+
+// keyCallback is a quipu_key_fn, which quipu_open() calls once: its ctx is a quipu_str.
+var keyCallback = sync.OnceValue(func() uintptr {
+	return purego.NewCallback(func(secret *lib.Str, to unsafe.Pointer, size uintptr) uintptr {
+		copy(unsafe.Slice((*byte)(to), size), unsafe.Slice((*byte)(secret.P), secret.N))
+		return secret.N
+	})
+})
+
+// putKey makes the store of settings an encrypted one, when the options have a key.
+func (o *Options) putKey(settings *lib.OpenOptions, pins *runtime.Pinner) error {
+	secret, isPassphrase, err := o.secret()
+	if err != nil || secret == nil {
+		return err
+	}
+	it := &lib.Str{P: unsafe.Pointer(unsafe.SliceData(secret)), N: uintptr(len(secret))}
+	pins.Pin(it)
+	if it.N > 0 {
+		pins.Pin(it.P)
+	}
+	settings.Key, settings.KeyCtx = keyCallback(), uintptr(unsafe.Pointer(it))
+	if isPassphrase {
+		settings.Flags |= lib.OpenPassphrase
+	}
+	return nil
+}
+
+// secret is the key or passphrase, and which of the two it is; nil: the store is a plain one.
+func (o *Options) secret() (secret []byte, isPassphrase bool, err error) {
+	given := 0
+	for _, is := range []bool{o.Key != nil, o.KeyFile != "", o.Passphrase != "", o.PassphraseFile != ""} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return nil, false, &Error{Code: Misuse,
+			Message: "give one of Options.Key, KeyFile, Passphrase and PassphraseFile"}
+	case o.KeyFile != "":
+		secret, err = keyIn(o.KeyFile)
+		return secret, false, err
+	case o.Passphrase != "":
+		return []byte(o.Passphrase), true, nil
+	case o.PassphraseFile != "":
+		secret, err = passphraseIn(o.PassphraseFile)
+		return secret, true, err
+	}
+	return o.Key, false, nil
+}
+
+// readSecret reads most bytes of a file, and one more; a key that others can read is no secret.
+func readSecret(option, path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("quipu: %s: %w", option, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("quipu: %s: %w", option, err)
+	}
+	if info.Mode()&readableByOthers != 0 {
+		return nil, &Error{Code: Misuse,
+			Message: fmt.Sprintf("%s: other users may read %s: chmod 600 it", option, path)}
+	}
+	secret, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("quipu: %s: %w", option, err)
+	}
+	return secret, nil
+}
+
+// keyIn is 32 bytes as they are, or 64 digits and a line end.
+func keyIn(path string) ([]byte, error) {
+	secret, err := readSecret("Options.KeyFile", path, 2*keyBytes+1)
+	if err != nil || len(secret) == keyBytes {
+		return secret, err
+	}
+	digits := bytes.TrimSuffix(secret, []byte("\n"))
+	key, err := hex.DecodeString(string(digits))
+	if err != nil || len(key) != keyBytes {
+		return nil, &Error{Code: Invalid,
+			Message: fmt.Sprintf("Options.KeyFile: %s holds no key: %d random bytes, or %d hexadecimal digits",
+				path, keyBytes, 2*keyBytes)}
+	}
+	return key, nil
+}
+
+// passphraseIn is the file without the line end that editors write.
+func passphraseIn(path string) ([]byte, error) {
+	secret, err := readSecret("Options.PassphraseFile", path, passphraseMost+1)
+	if err != nil {
+		return nil, err
+	}
+	secret = bytes.TrimRight(secret, "\r\n")
+	if len(secret) == 0 || len(secret) > passphraseMost {
+		return nil, &Error{Code: Invalid,
+			Message: fmt.Sprintf("Options.PassphraseFile: the passphrase in %s must have 1 to %d bytes",
+				path, passphraseMost)}
+	}
+	return secret, nil
+}
