@@ -208,8 +208,9 @@ endfunction()
 
 # What also runs on encrypted stores: crashes, faults, power cuts, and many threads and processes.
 set(quipu_tests_encrypted
-    crash.batch crash.faults crash.kill crash.memory crash.openers
-    crash.purge_kill crash.session_cache_kill crash.store_faults crash.store_faults_maintain
+    crash.adk_unknown crash.batch crash.faults crash.kill crash.memory crash.openers
+    crash.purge_kill crash.reindex_kill crash.session_cache_kill crash.store_faults
+    crash.store_faults_maintain
     crash.store_kill_long crash.store_power crash.store_processes crash.store_sync
     contract.store_fork contract.store_group_thread
     contract.store_model contract.store_search contract.store_session contract.store_tail
@@ -516,7 +517,7 @@ set(quipu_tests_that_take_long
     contract.store_verify contract.store_older contract.store_older.pg contract.store_message
     contract.store_memory_limits crash.encrypt e2e.encrypt
     contract.store_lango contract.rule.pg crash.store_faults_maintain postgres.batch_thread
-    postgres.unresponsive go.go)
+    crash.store_faults.encrypted crash.store_faults_maintain.encrypted postgres.unresponsive go.go)
 
 # quipu_add_tests(): everything above, for every folder of tests/.
 function(quipu_add_tests)

@@ -11,6 +11,7 @@
 
 #define FAULT_AT_ONCE_MS 2000 /* far below the default deadline: nobody may hold a lock */
 #define FAULT_ALL_SHORT 30    /* points from the first that are all tried; behind them samples */
+#define FAULT_ALL_KEYED 8     /* the same of an encrypted store, which fails at the same points */
 #define FAULT_ALL_LONG 500    /* more than any call has that is not bulky */
 #define FAULT_ALL_BULKY 40
 
@@ -139,7 +140,9 @@ static inline bool fault_once(const fault_op *op, const char *original, const mt
 static inline int64_t fault_sweep(const fault_op *op, const char *original, const mt_stream *before,
                                   faultvfs_plan plan)
 {
-    const int64_t all = t_count(FAULT_ALL_SHORT, op->bulky ? FAULT_ALL_BULKY : FAULT_ALL_LONG);
+    const bool keyed = getenv("QUIPU_TEST_ENCRYPTED") != NULL;
+    const int64_t all = t_count(keyed ? FAULT_ALL_KEYED : FAULT_ALL_SHORT,
+                                op->bulky ? FAULT_ALL_BULKY : FAULT_ALL_LONG);
     const int64_t thinner = t_count(2, op->bulky ? 8 : 50);
     int64_t points = 0;
     int64_t step = 1;
