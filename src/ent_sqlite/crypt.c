@@ -23,6 +23,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/sha256.h"
@@ -39,6 +40,7 @@
 #define CRYPT_PREFIX 12                 /* bytes of a nonce that choose the page's own key */
 #define CRYPT_AAD 24
 #define CRYPT_GCM_NONCE 12
+#define CRYPT_DRAWS 32 /* pages for which random bytes are drawn at once */
 
 /* Offsets in each copy of the header block; numbers are big-endian, like SQLite's. */
 #define CRYPT_VERSION_AT 16
@@ -64,6 +66,10 @@ struct qp_crypt {
     EVP_CIPHER_CTX *show;      /* the same, to decrypt */
     uint8_t cmac[16];          /* CMAC's first subkey of the page key */
     uint8_t key[QP_CRYPT_KEY]; /* of the page under way */
+
+    uint8_t drawn[CRYPT_DRAWS * QP_CRYPT_RANDOM]; /* random bytes for the next pages */
+    size_t unused;                                /* of them, from the begin */
+    pid_t process;                                /* that drew them: a forked one draws its own */
 };
 
 static void crypt_put32(uint8_t *p, uint32_t value)
@@ -403,14 +409,30 @@ static bool crypt_trailer(const uint8_t *trailer, bool *ret_blank)
                           memcmp(trailer + used, none, QP_PAGE_RESERVE - used) == 0);
 }
 
-/* Random bytes for each page, so that a copied or forked process repeats none: libcrypto's own
- * generator notices a fork. */
+/* Random bytes for a page; NULL: there are none. They are drawn for many pages at once, as a draw
+ * costs as much as a quarter of a page. None is used twice, also not by a process and its fork,
+ * which differ in their ids, as to libcrypto's generator. */
+static const uint8_t *crypt_draw(qp_crypt *self)
+{
+    const pid_t process = getpid();
+
+    assert(self->unused <= sizeof(self->drawn));
+    if (self->unused == 0 || self->process != process) {
+        if (RAND_bytes(self->drawn, sizeof(self->drawn)) != 1) {
+            return NULL;
+        }
+        self->unused = sizeof(self->drawn);
+        self->process = process;
+    }
+    self->unused -= QP_CRYPT_RANDOM;
+    return self->drawn + self->unused;
+}
+
 bool qp_crypt_seal(qp_crypt *self, const qp_crypt_place *place, const uint8_t *page, size_t size,
                    const uint8_t *random, uint8_t *ret)
 {
     const size_t content = size - QP_PAGE_RESERVE;
     const bool is_main = place->kind == QP_CRYPT_MAIN;
-    uint8_t drawn[QP_CRYPT_RANDOM];
     uint8_t *nonce = ret + content + QP_CRYPT_BLIND;
     const uint8_t *blind = page + content + QP_PAGE_MARK;
     bool blank = false;
@@ -421,10 +443,10 @@ bool qp_crypt_seal(qp_crypt *self, const qp_crypt_place *place, const uint8_t *p
     if (!crypt_trailer(page + content, &blank)) {
         return false;
     }
-    if (random == NULL && RAND_bytes(drawn, is_main ? QP_CRYPT_RANDOM : QP_CRYPT_NONCE - 4) != 1) {
+    random = random != NULL ? random : crypt_draw(self);
+    if (random == NULL) {
         return false;
     }
-    random = random != NULL ? random : drawn;
     blind = is_main ? random + QP_CRYPT_NONCE - 4 : blind;
     crypt_put32(nonce, CRYPT_EPOCH | (blank && !is_main ? CRYPT_BLANK : 0));
     memcpy(nonce + 4, random, QP_CRYPT_NONCE - 4);

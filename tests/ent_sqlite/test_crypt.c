@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ent/sqlite.h>
@@ -305,6 +306,53 @@ static void a_wrapped_key_has_the_known_answer(void **state)
     assert_int_equal(qp_crypt_unwrap(cr_raw, &params, unwrapped), QP_CRYPT_OTHER_MASTER);
 }
 
+#define CR_NONCES 100
+
+/* Seals so many pages and gives their nonces. */
+static void cr_nonces(qp_crypt *crypt, uint8_t ret[CR_NONCES][QP_CRYPT_NONCE])
+{
+    const qp_crypt_place place = {.kind = QP_CRYPT_MAIN, .number = 1};
+    const uint8_t page[512] = {0};
+    uint8_t sealed[512];
+
+    for (size_t i = 0; i < CR_NONCES; i++) {
+        assert_true(qp_crypt_seal(crypt, &place, page, sizeof(page), NULL, sealed));
+        memcpy(ret[i], sealed + sizeof(sealed) - QP_CRYPT_TAG - QP_CRYPT_NONCE, QP_CRYPT_NONCE);
+    }
+}
+
+/* Random bytes are drawn for several pages at once: a fork has a copy of those that are left. */
+static void no_nonce_is_used_twice_by_a_process_and_its_fork(void **state)
+{
+    static uint8_t nonces[3 * CR_NONCES][QP_CRYPT_NONCE];
+    qp_crypt *crypt = qp_crypt_new(cr_raw);
+    int ends[2];
+    pid_t pid;
+
+    (void)state;
+    assert_non_null(crypt);
+    cr_nonces(crypt, nonces);
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    cr_nonces(crypt, nonces + CR_NONCES);
+    if (pid == 0) {
+        const size_t size = CR_NONCES * sizeof(nonces[0]);
+        _exit(write(ends[1], nonces + CR_NONCES, size) == (ssize_t)size ? 0 : 1);
+    }
+    (void)close(ends[1]);
+    assert_int_equal(read(ends[0], nonces + 2 * (size_t)CR_NONCES, CR_NONCES * sizeof(nonces[0])),
+                     CR_NONCES * sizeof(nonces[0]));
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    for (size_t i = 0; i < 3 * (size_t)CR_NONCES; i++) {
+        for (size_t j = 0; j < i; j++) {
+            assert_memory_not_equal(nonces[i], nonces[j], QP_CRYPT_NONCE);
+        }
+    }
+    qp_crypt_free(crypt);
+}
+
 /* ---- a file ---------------------------------------------------------------------------------- */
 
 static void a_file_is_read_with_its_key(void **state)
@@ -592,6 +640,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_has_the_known_answer),
         cmocka_unit_test(a_wrapped_key_has_the_known_answer),
+        cmocka_unit_test(no_nonce_is_used_twice_by_a_process_and_its_fork),
         cmocka_unit_test(a_file_is_read_with_its_key),
         cmocka_unit_test(a_log_that_a_crash_left_is_recovered),
         cmocka_unit_test(spills_are_encrypted_and_read_back),
