@@ -38,9 +38,12 @@ void bench_store_window_flat(const bench_arguments *arguments);
 void bench_store_near_flat(const bench_arguments *arguments);
 void bench_store_bytes(const bench_arguments *arguments);
 
-/* checksum_bench.c: with page checksums and without. */
+/* checksum_bench.c: with page checksums and without, encrypted and plain. */
 void bench_store_checksums_load(const bench_arguments *arguments);
 void bench_store_checksums_append(const bench_arguments *arguments);
+void bench_store_encrypted_load(const bench_arguments *arguments);
+void bench_store_encrypted_append(const bench_arguments *arguments);
+void bench_store_encrypted_append_cpu(const bench_arguments *arguments);
 
 /* chain_bench.c: what a link of the hash chain costs. */
 void bench_store_chain_normal(const bench_arguments *arguments);
@@ -52,6 +55,7 @@ void bench_store_mixed(const bench_arguments *arguments);
 /* read_bench.c: memory, a cold start, search. */
 void bench_store_peak(const bench_arguments *arguments);
 void bench_store_cold(const bench_arguments *arguments);
+void bench_store_encrypted_cold(const bench_arguments *arguments);
 void bench_store_search(const bench_arguments *arguments);
 
 /* pg_bench.c: the store in PostgreSQL. */

@@ -159,6 +159,15 @@ uint64_t wall_syncs(void)
 /* ---- stores ------------------------------------------------------------------------------------
  */
 
+static quipu_store *wall_open_with(const char *path, const quipu_open_options *options)
+{
+    quipu_store *store = NULL;
+    quipu_error error = {0};
+
+    bench_ok(quipu_open(path, options, &store, &error), &error, "open");
+    return store;
+}
+
 quipu_store *wall_open(const char *path, bool durable)
 {
     return wall_open_search(path, durable, QUIPU_SEARCH_LAZY);
@@ -167,13 +176,26 @@ quipu_store *wall_open(const char *path, bool durable)
 quipu_store *wall_open_search(const char *path, bool durable, quipu_search_mode search)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
-    quipu_store *store = NULL;
-    quipu_error error = {0};
 
     options.durability = durable ? QUIPU_DURABLE : QUIPU_RELAXED;
     options.search = search;
-    bench_ok(quipu_open(path, &options, &store, &error), &error, "open");
-    return store;
+    return wall_open_with(path, &options);
+}
+
+static size_t wall_give_key(void *ctx, void *ret_key, size_t size)
+{
+    (void)ctx;
+    memset(ret_key, 7, size < 32 ? size : 32);
+    return 32;
+}
+
+quipu_store *wall_open_keyed(const char *path, bool durable)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+
+    options.durability = durable ? QUIPU_DURABLE : QUIPU_RELAXED;
+    options.key = wall_give_key;
+    return wall_open_with(path, &options);
 }
 
 quipu_str wall_text(uint64_t number, char text[WALL_TEXT + 1])

@@ -31,6 +31,9 @@ uint64_t wall_syncs(void);
 quipu_store *wall_open(const char *path, bool durable);
 quipu_store *wall_open_search(const char *path, bool durable, quipu_search_mode search);
 
+/* The same with a key of 32 bytes: an encrypted one, without a passphrase to derive it from. */
+quipu_store *wall_open_keyed(const char *path, bool durable);
+
 /* A session with so many messages of about 300 bytes, alternating user and assistant. */
 void wall_fill(quipu_store *store, quipu_str key, int64_t messages);
 
