@@ -589,6 +589,21 @@ quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options
     return qp_sqlite_open(path, options, NULL, ret_db, reterr);
 }
 
+/* A secret with which no file can be made creates none; it may open one that exists. */
+static quipu_status open_check_path(const char *path, uint32_t flags, qp_keys *keys,
+                                    qp_sqlite_file *ret_file, quipu_error *reterr)
+{
+    const bool can_make = keys == NULL || qp_keys_can_make(keys);
+    const bool may_make = (flags & (ENT_SQLITE_READ_ONLY | ENT_SQLITE_MUST_EXIST)) == 0;
+    const quipu_status status = qp_sqlite_check_path(
+        path, flags | (can_make ? 0 : ENT_SQLITE_MUST_EXIST), ret_file, reterr);
+
+    assert(strcmp(path, OPEN_MEMORY) != 0);
+    return status == QUIPU_NOT_FOUND && may_make && !can_make
+               ? open_locked(QP_CRYPT_NO_RAW_KEY, path, reterr)
+               : status;
+}
+
 /* The path is checked before SQLite sees it, so that errors can name what is wrong with it. */
 quipu_status qp_sqlite_open(const char *path, const ent_sqlite_options *options, qp_keys *keys,
                             ent_db **ret_db, quipu_error *reterr)
@@ -610,7 +625,7 @@ quipu_status qp_sqlite_open(const char *path, const ent_sqlite_options *options,
                               "a store in memory has no file to encrypt; open it without a key");
     }
     if (status == QUIPU_OK && strcmp(path, OPEN_MEMORY) != 0) {
-        status = qp_sqlite_check_path(path, opt.flags, &file, reterr);
+        status = open_check_path(path, opt.flags, keys, &file, reterr);
     }
     if (status == QUIPU_OK) {
         status = open_path(path, &opt, keys, &file, &conn, reterr);

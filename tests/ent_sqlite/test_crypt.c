@@ -538,6 +538,24 @@ static void a_page_fits_no_other_place_and_no_other_file(void **state)
     qp_keys_free(keys);
 }
 
+static void a_key_of_a_wrong_length_makes_no_file(void **state)
+{
+    qp_keys *shorter = cr_keys("open sesame", 11, false);
+    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
+    quipu_error error = {0};
+    char path[T_PATH_MAX];
+    ent_db *db = NULL;
+
+    (void)state;
+    cr_path(path);
+    T_STATUS(qp_sqlite_open(path, &options, shorter, &db, &error), QUIPU_INVALID);
+    assert_non_null(strstr(error.message, "needs a key of 32 bytes"));
+    assert_false(t_file_exists(path));
+    options.flags = ENT_SQLITE_MUST_EXIST;
+    T_STATUS(qp_sqlite_open(path, &options, shorter, &db, &error), QUIPU_NOT_FOUND);
+    qp_keys_free(shorter);
+}
+
 static void what_is_wrong_with_key_and_file_is_said(void **state)
 {
     const uint8_t other[QP_CRYPT_KEY] = {99};
@@ -647,6 +665,7 @@ int main(void)
         cmocka_unit_test(a_journal_that_a_crash_left_is_rolled_back),
         cmocka_unit_test(a_flipped_bit_of_any_page_is_found),
         cmocka_unit_test(a_page_fits_no_other_place_and_no_other_file),
+        cmocka_unit_test(a_key_of_a_wrong_length_makes_no_file),
         cmocka_unit_test(what_is_wrong_with_key_and_file_is_said),
         cmocka_unit_test(a_passphrase_opens_what_it_made),
         cmocka_unit_test(a_key_is_1_to_1024_bytes),
