@@ -73,7 +73,7 @@ quipu_status qp_pg_citus_find(qp_pg *conn, quipu_error *reterr)
 
 /* The tables of the schema that are not distributed yet, the owner of others first: its name,
  * whether it has the shard's column, its own tenant, the constraint to another shard or NULL, its
- * first two columns, its primary key. And whether the owner is distributed already. */
+ * first two columns, its primary key, whether it has a row policy. */
 static const char *const citus_tables =
     "SELECT t.relname, "
     "EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid "
@@ -86,7 +86,9 @@ static const char *const citus_tables =
     "(SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid AND a.attnum = 1), "
     "(SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid AND a.attnum = 2), "
     "(SELECT o.conname FROM pg_catalog.pg_constraint o WHERE o.conrelid = t.oid "
-    "AND o.contype = 'p') "
+    "AND o.contype = 'p'), "
+    "EXISTS (SELECT 1 FROM pg_catalog.pg_policy y WHERE y.polrelid = t.oid "
+    "AND y.polname = '" QP_PG_ROW_POLICY "') "
     "FROM pg_catalog.pg_class t JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "
     "WHERE n.nspname = current_schema() AND t.relkind = 'r' AND NOT EXISTS (SELECT 1 FROM "
     "pg_catalog.pg_dist_partition p WHERE p.logicalrelid = t.oid) "
@@ -158,7 +160,8 @@ enum {
     CITUS_REFERENCE,
     CITUS_FIRST,
     CITUS_SECOND,
-    CITUS_KEY
+    CITUS_KEY,
+    CITUS_HAS_POLICY
 };
 
 /* Whether a name is that of a full-text index. */
@@ -229,26 +232,70 @@ static quipu_status citus_shard_search(qp_pg *conn, const PGresult *tables, int 
     return status;
 }
 
+/* Takes the row policy of one server away: it finds a row's tenant by a subquery, which cannot be
+ * sent to the workers. Row security stays enabled, so that without a policy everybody but the owner
+ * sees nothing, until qp_pg_enable_row_security() has written the tenants and the new policies. */
+static quipu_status citus_drop_policy(qp_pg *conn, const char *name, qp_buf *sql,
+                                      quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (conn->tenant == NULL) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the table %s has row security; distribute the store as the role that "
+                            "owns the tables, with row_security=on and a tenant",
+                            name);
+    }
+    citus_alter(sql, name);
+    qp_buf_puts(sql, "NO FORCE ROW LEVEL SECURITY");
+    status = citus_run(conn, sql, reterr);
+    if (status == QUIPU_OK) {
+        qp_buf_puts(sql, "DROP POLICY \"" QP_PG_ROW_POLICY "\" ON ");
+        qp_sql_name(sql, name);
+        status = citus_run(conn, sql, reterr);
+    }
+    return status;
+}
+
+/* A tenant of each row: that of the transaction that adds it. The default comes behind the column, or
+ * the rows that are there would get the tenant of this transaction. */
+static quipu_status citus_add_tenant(qp_pg *conn, const char *name, qp_buf *sql,
+                                     quipu_error *reterr)
+{
+    quipu_status status;
+
+    citus_alter(sql, name);
+    qp_buf_puts(sql, "ADD COLUMN \"" QP_ROW_SECURITY_COLUMN "\" text COLLATE \"C\"");
+    status = citus_run(conn, sql, reterr);
+    if (status == QUIPU_OK) {
+        citus_alter(sql, name);
+        qp_buf_puts(sql, "ALTER COLUMN \"" QP_ROW_SECURITY_COLUMN "\" SET DEFAULT "
+                         "NULLIF(current_setting('quipu.tenant', true), '')");
+        status = citus_run(conn, sql, reterr);
+    }
+    return status;
+}
+
 /* What a table needs before it is distributed: no foreign key into another shard, which a worker
  * cannot enforce; and a tenant of its own, which the row policy can compare without a look at
- * another table. It is that of the transaction that adds the row. */
+ * another table. */
 static quipu_status citus_prepare(qp_pg *conn, const PGresult *tables, int row, qp_buf *sql,
                                   quipu_error *reterr)
 {
     const char *name = PQgetvalue(tables, row, CITUS_NAME);
     quipu_status status = QUIPU_OK;
 
-    if (PQgetisnull(tables, row, CITUS_REFERENCE) == 0) {
+    if (PQgetvalue(tables, row, CITUS_HAS_POLICY)[0] != 0) {
+        status = citus_drop_policy(conn, name, sql, reterr);
+    }
+    if (status == QUIPU_OK && PQgetisnull(tables, row, CITUS_REFERENCE) == 0) {
         citus_alter(sql, name);
         qp_buf_puts(sql, "DROP CONSTRAINT ");
         qp_sql_name(sql, PQgetvalue(tables, row, CITUS_REFERENCE));
         status = citus_run(conn, sql, reterr);
     }
     if (status == QUIPU_OK && PQgetvalue(tables, row, CITUS_HAS_TENANT)[0] == 0) {
-        citus_alter(sql, name);
-        qp_buf_puts(sql, "ADD COLUMN \"" QP_ROW_SECURITY_COLUMN "\" text COLLATE \"C\" DEFAULT "
-                         "NULLIF(current_setting('quipu.tenant', true), '')");
-        status = citus_run(conn, sql, reterr);
+        status = citus_add_tenant(conn, name, sql, reterr);
     }
     if (status == QUIPU_OK && PQgetvalue(tables, row, CITUS_HAS_SHARD)[0] == 0) {
         status = citus_shard_search(conn, tables, row, sql, reterr);

@@ -21,7 +21,7 @@
 #include "ent_postgres/search.h"
 
 #define ROW_SECURITY_SETTING "quipu.tenant"
-#define ROW_SECURITY_POLICY "quipu_tenant"
+#define ROW_SECURITY_POLICY QP_PG_ROW_POLICY
 #define ROW_SECURITY_SQL_MAX 65536
 #define ROW_SECURITY_NAME_SIZE (2 * QP_PG_NAME_SIZE)
 
@@ -195,15 +195,14 @@ static void row_security_put_tenants(qp_buf *sql, const char *table, const qp_ro
     qp_buf_puts(sql, " AND r.\"" QP_ROW_SECURITY_COLUMN "\" IS NULL;\n");
 }
 
-/* The statements for one table, unless its policy is in place. Without the right to create it the
- * store is not opened: an unprotected table is worse than an error. */
-static quipu_status row_security_put_missing(const PGresult *tables, const char *table,
-                                             const qp_row_policy *policy, bool has_tenant,
-                                             qp_buf *sql, quipu_error *reterr)
+/* Whether the statements for one table are missing. Without the right to create its policy the store
+ * is not opened: an unprotected table is worse than an error. */
+static quipu_status row_security_find_missing(const PGresult *tables, const char *table,
+                                              bool *ret_missing, quipu_error *reterr)
 {
     int row = row_security_find(tables, table);
 
-    assert(sql != NULL);
+    *ret_missing = false;
     if (row < 0 || row_security_is(tables, row, 1)) {
         return QUIPU_OK; /* a reader's older layout lacks the table: it has no rows to protect */
     }
@@ -213,38 +212,57 @@ static quipu_status row_security_put_missing(const PGresult *tables, const char 
                             "option, as the role that owns the tables",
                             table);
     }
-    if (has_tenant && policy->through != NULL) {
-        row_security_put_tenants(sql, table, policy);
-    }
-    row_security_put(sql, table, policy, has_tenant);
+    *ret_missing = true;
     return QUIPU_OK;
 }
 
+/* One table of an entity: the one of its rows, or that of their words. */
+static const char *row_security_table(const ent_entity *entity, bool words,
+                                      char name[ROW_SECURITY_NAME_SIZE])
+{
+    assert(!words || (entity->flags & ENT_E_SEARCH_MANUAL) != 0);
+    (void)snprintf(name, ROW_SECURITY_NAME_SIZE, "%s%s", entity->table,
+                   words ? QP_PG_SEARCH_SUFFIX : "");
+    return name;
+}
+
 /* The statements for all tables; empty when all policies are in place. A search index is a table of
- * its own with the words of the same rows: it gets the same policy. */
+ * its own with the words of the same rows: it gets the same policy. Tenants are written first: the
+ * policies hide the rows of the others from the owner, too. */
 static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *policies, size_t n,
                                          qp_buf *sql, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status = qp_pg_query(conn, row_security_tables, &call, reterr);
+    qp_buf put;
 
     assert(policies != NULL || n == 0);
-    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
-        const ent_entity *entity = policies[i].entity;
+    qp_buf_init(&put, ROW_SECURITY_SQL_MAX);
+    for (size_t i = 0; i < 2 * n && status == QUIPU_OK; i++) {
+        const qp_row_policy *policy = &policies[i / 2];
+        const bool words = i % 2 != 0;
         char name[ROW_SECURITY_NAME_SIZE];
+        bool missing = false;
 
-        status = row_security_put_missing(call.result, entity->table, &policies[i], conn->citus,
-                                          sql, reterr);
-        if (status == QUIPU_OK && (entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
-            (void)snprintf(name, sizeof(name), "%s" QP_PG_SEARCH_SUFFIX, entity->table);
-            status =
-                row_security_put_missing(call.result, name, &policies[i], conn->citus, sql, reterr);
+        if (words && (policy->entity->flags & ENT_E_SEARCH_MANUAL) == 0) {
+            continue;
+        }
+        status = row_security_find_missing(
+            call.result, row_security_table(policy->entity, words, name), &missing, reterr);
+        if (missing && conn->citus && policy->through != NULL) {
+            row_security_put_tenants(sql, name, policy);
+        }
+        if (missing) {
+            row_security_put(&put, name, policy, conn->citus);
         }
     }
     qp_pg_call_done(&call);
-    return status == QUIPU_OK && qp_buf_status(sql) != QUIPU_OK
-               ? qp_error_set(reterr, qp_buf_status(sql), "no memory for row security")
-               : status;
+    qp_buf_put(sql, qp_buf_str(&put));
+    if (status == QUIPU_OK && (qp_buf_status(sql) != QUIPU_OK || qp_buf_status(&put) != QUIPU_OK)) {
+        status = qp_error_set(reterr, QUIPU_NOMEM, "no memory for row security");
+    }
+    qp_buf_free(&put);
+    return status;
 }
 
 /* Creates the policies in one exclusive write. What is missing is read again inside of it: of
@@ -269,19 +287,22 @@ static quipu_status row_security_build(qp_pg *conn, const qp_row_policy *policie
     return status;
 }
 
-/* A connection without a tenant would see a store with policies as empty: refused instead. */
+/* A connection without a tenant would see a store with policies as empty: refused instead. A
+ * superuser sees all; on a distributed store he may not write, as his rows would have no tenant. */
 static quipu_status row_security_none(qp_pg *conn, quipu_error *reterr)
 {
+    static const char found[] =
+        "SELECT 1 FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class t ON t.oid = p.polrelid "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace WHERE n.nspname = "
+        "current_schema() AND p.polname = '" ROW_SECURITY_POLICY "' LIMIT 1";
+    static const char found_by_plain_roles[] =
+        "SELECT 1 FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class t ON t.oid = p.polrelid "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace WHERE n.nspname = "
+        "current_schema() AND p.polname = '" ROW_SECURITY_POLICY "' AND NOT EXISTS (SELECT 1 FROM "
+        "pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)) LIMIT 1";
     qp_pg_call call;
-    quipu_status status =
-        qp_pg_query(conn,
-                    "SELECT 1 FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class t ON "
-                    "t.oid = p.polrelid JOIN pg_catalog.pg_namespace n ON n.oid = "
-                    "t.relnamespace WHERE n.nspname = current_schema() AND p.polname = "
-                    "'" ROW_SECURITY_POLICY "' AND NOT EXISTS (SELECT 1 FROM "
-                    "pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR "
-                    "rolbypassrls)) LIMIT 1",
-                    &call, reterr);
+    quipu_status status = qp_pg_query(
+        conn, conn->citus && !conn->read_only ? found : found_by_plain_roles, &call, reterr);
 
     assert(conn->tenant == NULL);
     if (status == QUIPU_OK && PQntuples(call.result) > 0) {

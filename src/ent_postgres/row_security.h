@@ -6,6 +6,8 @@
 #include "ent/row_security.h"
 #include "ent_postgres/open.h"
 
+#define QP_PG_ROW_POLICY "quipu_tenant" /* of every table */
+
 /* QUIPU_UNSUPPORTED for a superuser or a role with BYPASSRLS: no policy holds for them. */
 quipu_status qp_pg_check_role(qp_pg *conn, quipu_error *reterr);
 

@@ -37,6 +37,11 @@ void t_pg_uri(char ret_uri[T_PATH_MAX])
     (void)snprintf(ret_uri, T_PATH_MAX, "%s", t_pg_server);
 }
 
+bool t_pg_is_distributed(void)
+{
+    return getenv("QUIPU_TEST_CITUS") != NULL;
+}
+
 /* Where the first command of a text ends: at a semicolon outside of quotes and of $$ bodies. */
 static size_t t_pg_command(const char *sql)
 {
@@ -76,7 +81,7 @@ void t_pg_execute(const char *uri, const char *sql)
     if (PQstatus(pg) != CONNECTION_OK) {
         fail_msg("%s: %s", uri, PQerrorMessage(pg));
     }
-    if (getenv("QUIPU_TEST_CITUS") == NULL) {
+    if (!t_pg_is_distributed()) {
         t_pg_run(pg, sql);
     } else {
         while (*sql != '\0') {
@@ -101,7 +106,7 @@ void t_pg_schema(char ret_uri[T_PATH_MAX])
     int n;
 
     assert_true(t_pg());
-    if (getenv("QUIPU_TEST_CITUS") != NULL) {
+    if (t_pg_is_distributed()) {
         /* Extension and nodes are of one database, which tests/citus/run.py has made. */
         number++;
         n = snprintf(ret_uri, T_PATH_MAX, "%s&options=-csearch_path%%3Dt_%ld_%u", t_pg_server,
@@ -128,6 +133,11 @@ void t_pg_schema(char ret_uri[T_PATH_MAX])
 }
 #else
 bool t_pg(void)
+{
+    return false;
+}
+
+bool t_pg_is_distributed(void)
 {
     return false;
 }

@@ -11,6 +11,9 @@
 /* Whether this run is on PostgreSQL. Ends the program as skipped when there is no server. */
 bool t_pg(void);
 
+/* Whether its stores are distributed: that of `make test-citus` (QUIPU_TEST_CITUS). */
+bool t_pg_is_distributed(void);
+
 /* Whether this run is on the engine of tests/engine_strict. */
 bool t_strict(void);
 

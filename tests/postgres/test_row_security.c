@@ -74,6 +74,9 @@ static PGconn *bare(const char *uri)
     PGconn *pg = PQconnectdb(uri);
 
     assert_int_equal(PQstatus(pg), CONNECTION_OK);
+    if (t_pg_is_distributed()) { /* SET LOCAL goes to the workers, too */
+        PQclear(PQexec(pg, "SET citus.propagate_set_commands = 'local'"));
+    }
     return pg;
 }
 
@@ -92,38 +95,72 @@ static const char *const tables[] = {"sessions",     "messages",      "state",
                                      "feed",         "model_factors", "messages_search"};
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
-/* How many rows of a table somebody sees. */
-static int64_t seen(PGconn *pg, const char *table)
+#define INSERT_OF_SESSION                                                                          \
+    "INSERT INTO sessions (part, id, created_at, updated_at, uid, tenant) VALUES "                 \
+    "(1, 900, '', '', gen_random_uuid(), "
+#define INSERT_OF_EVENT                                                                            \
+    "INSERT INTO state_events (part, session_number, number, event_id, digest) VALUES "            \
+    "(1, 1, 77, '\\x00', '\\x00')"
+
+/* A transaction of a tenant, or of nobody (NULL). SET LOCAL also reaches the workers of Citus. */
+static void begin_as(PGconn *pg, const char *tenant)
+{
+    char sql[128];
+
+    PQclear(ask_bare(pg, "BEGIN"));
+    if (tenant != NULL) {
+        (void)snprintf(sql, sizeof(sql), "SET LOCAL quipu.tenant = '%s'", tenant);
+        PQclear(ask_bare(pg, sql));
+    }
+}
+
+/* How many rows of a table a tenant sees. */
+static int64_t seen(PGconn *pg, const char *tenant, const char *table)
 {
     char sql[128];
     PGresult *result;
     int64_t rows;
 
     (void)snprintf(sql, sizeof(sql), "SELECT 1 FROM %s", table);
+    begin_as(pg, tenant);
     result = ask_bare(pg, sql);
     rows = PQntuples(result);
     PQclear(result);
+    PQclear(ask_bare(pg, "COMMIT"));
     return rows;
 }
 
-static void sees_nothing(PGconn *pg)
+static void sees_nothing(PGconn *pg, const char *tenant)
 {
     for (size_t i = 0; i < TABLES; i++) {
-        if (seen(pg, tables[i]) != 0) {
+        if (seen(pg, tenant, tables[i]) != 0) {
             fail_msg("rows of %s are seen", tables[i]);
         }
     }
 }
 
-static void is_refused(PGconn *pg, const char *sql)
+static void is_refused(PGconn *pg, const char *tenant, const char *sql)
 {
-    PGresult *result = PQexec(pg, sql);
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    PGresult *result;
+    const char *state;
 
+    begin_as(pg, tenant);
+    result = PQexec(pg, sql);
+    state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     if (state == NULL || strcmp(state, "42501") != 0) {
         fail_msg("not refused by a policy: %s: %s", sql, PQerrorMessage(pg));
     }
     PQclear(result);
+    PQclear(ask_bare(pg, "ROLLBACK"));
+}
+
+/* A distributed index has the shard of its rows; on one server it has none. */
+static const char *insert_of_words(void)
+{
+    return t_pg_is_distributed() ? "INSERT INTO messages_search (part, session_messages, seq, "
+                                   "partial, words) VALUES (1, 1, 77, false, '')"
+                                 : "INSERT INTO messages_search (session_messages, seq, partial, "
+                                   "words) VALUES (1, 77, false, '')";
 }
 
 /* ---- a tenant's store with a row in every table ------------------------------------------------
@@ -235,21 +272,17 @@ static void a_session_without_a_tenant_sees_and_writes_nothing(void **state)
     const char *const uris[] = {where.owner, where.app}; /* the owner's role is no exception */
     for (size_t i = 0; i < 2; i++) {
         PGconn *pg = bare(uris[i]);
-        sees_nothing(pg);
-        is_refused(pg, "INSERT INTO sessions (id, created_at, updated_at, uid, tenant) VALUES "
-                       "(900, '', '', gen_random_uuid(), 'red')");
-        is_refused(pg, "INSERT INTO sessions (id, created_at, updated_at, uid, tenant) VALUES "
-                       "(901, '', '', gen_random_uuid(), '')");
-        is_refused(pg, "INSERT INTO state_events VALUES (1, 77, '\\x00', '\\x00')");
-        is_refused(pg, "INSERT INTO messages_search VALUES (1, 77, false, '')");
-        PQclear(ask_bare(pg, "BEGIN; SELECT set_config('quipu.tenant', 'red', true)"));
+        sees_nothing(pg, NULL);
+        is_refused(pg, NULL, INSERT_OF_SESSION "'red')");
+        is_refused(pg, NULL, INSERT_OF_SESSION "'')");
+        is_refused(pg, NULL, INSERT_OF_EVENT);
+        is_refused(pg, NULL, insert_of_words());
         for (size_t j = 0; j < TABLES; j++) {
-            if (seen(pg, tables[j]) == 0) {
+            if (seen(pg, "red", tables[j]) == 0) {
                 fail_msg("%s has no row: the test shows nothing about it", tables[j]);
             }
         }
-        PQclear(ask_bare(pg, "COMMIT"));
-        sees_nothing(pg); /* once set, the setting is empty, not absent */
+        sees_nothing(pg, NULL); /* once set, the setting is empty, not absent */
         PQfinish(pg);
     }
 }
@@ -282,13 +315,14 @@ static void a_wrong_tenant_reaches_no_row_of_another(void **state)
     quipu_close(filled(where.owner, "red", "red word"));
     place_grant(&where);
     pg = bare(where.app);
-    PQclear(ask_bare(pg, "SELECT set_config('quipu.tenant', 'blue', false)"));
-    sees_nothing(pg);
-    is_refused(pg, "INSERT INTO sessions (id, created_at, updated_at, uid, tenant) VALUES "
-                   "(900, '', '', gen_random_uuid(), 'red')");
-    is_refused(pg, "INSERT INTO state_events VALUES (1, 77, '\\x00', '\\x00')");
-    is_refused(pg, "INSERT INTO feed (id, tenant, kind, session_key, session_uid, at) VALUES "
-                   "(900, 'red', 'created', 'k', gen_random_uuid(), '')");
+    sees_nothing(pg, "blue");
+    is_refused(pg, "blue", INSERT_OF_SESSION "'red')");
+    if (!t_pg_is_distributed()) { /* there it would be a row of the tenant blue */
+        is_refused(pg, "blue", INSERT_OF_EVENT);
+    }
+    is_refused(pg, "blue",
+               "INSERT INTO feed (part, id, tenant, kind, session_key, session_uid, at) VALUES "
+               "(1, 900, 'red', 'created', 'k', gen_random_uuid(), '')");
     static const char *const changes[] = {"UPDATE sessions SET tenant = 'blue'",
                                           "DELETE FROM messages",
                                           "DELETE FROM state",
@@ -296,26 +330,32 @@ static void a_wrong_tenant_reaches_no_row_of_another(void **state)
                                           "UPDATE observations SET content = 'x'",
                                           "DELETE FROM messages_search"};
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        begin_as(pg, "blue");
         result = ask_bare(pg, changes[i]);
         assert_string_equal(PQcmdTuples(result), "0");
         PQclear(result);
+        PQclear(ask_bare(pg, "COMMIT"));
     }
     PQfinish(pg);
     /* Taken over by number, or by key: no row of one's own can be moved into another's session. */
     quipu_store *blue = filled(where.app, "blue", "blue word");
     keys_of(where.admin, "red", red_key);
     pg = bare(where.app);
-    PQclear(ask_bare(pg, "SELECT set_config('quipu.tenant', 'blue', false)"));
-    is_refused(pg, "UPDATE state_events SET session_number = 1");
-    is_refused(pg, "UPDATE sessions SET tenant = 'red'");
+    is_refused(pg, "blue", "UPDATE sessions SET tenant = 'red'");
+    if (t_pg_is_distributed()) { /* there a row has a tenant of its own, and keeps its shard */
+        PQfinish(pg);
+        quipu_close(blue);
+        return;
+    }
+    is_refused(pg, "blue", "UPDATE state_events SET session_number = 1");
     (void)snprintf(sql, sizeof(sql), "UPDATE messages SET (part, uid) = (%s)", red_key);
-    is_refused(pg, sql);
+    is_refused(pg, "blue", sql);
     (void)snprintf(sql, sizeof(sql),
                    "INSERT INTO messages (role, content, timestamp, author, seq, event_id, "
                    "session_messages, part, uid) SELECT role, content, timestamp, author, 2, "
                    "'\\x0077', session_messages, %s FROM messages",
                    red_key);
-    is_refused(pg, sql);
+    is_refused(pg, "blue", sql);
     PQfinish(pg);
     quipu_close(blue);
 }
@@ -457,6 +497,7 @@ static void all_verbs_stay_inside_of_their_tenant(void **state)
 
 static void row_security_that_cannot_hold_is_refused(void **state)
 {
+    quipu_open_options superuser = QUIPU_OPEN_OPTIONS_INIT;
     place where;
     quipu_store *store = NULL;
     quipu_error err = {0};
@@ -486,8 +527,12 @@ static void row_security_that_cannot_hold_is_refused(void **state)
     quipu_close(opened(where.app, "red"));
     T_STATUS(quipu_open(where.owner, NULL, &store, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "row_security=on")); /* not an empty store */
-    T_OK(quipu_open(where.admin, NULL, &store, &err));       /* a superuser bypasses policies */
+    superuser.flags = t_pg_is_distributed() ? QUIPU_OPEN_READ_ONLY : 0; /* rows need a tenant there */
+    T_OK(quipu_open(where.admin, &superuser, &store, &err)); /* he bypasses policies */
     quipu_close(store);
+    if (t_pg_is_distributed()) {
+        T_STATUS(quipu_open(where.admin, NULL, &store, &err), QUIPU_UNSUPPORTED);
+    }
     T_OK(open_as(where.app, "red", QUIPU_OPEN_READ_ONLY, &store, &err));
     quipu_close(store);
 
@@ -527,6 +572,37 @@ static void a_uri_turns_it_on(void **state)
     T_STATUS(open_as(where.admin, "red", 0, NULL, &err), QUIPU_MISUSE);
 }
 
+static void row_security_hides_nothing_that_was_there_before(void **state)
+{
+    static const char *const tenants[] = {"red", "blue"};
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    place where;
+    quipu_store *store = NULL;
+    quipu_error err = {0};
+
+    (void)state;
+    place_make(&where);
+    for (size_t i = 0; i < 2; i++) {
+        options.tenant = quipu_cstr(tenants[i]);
+        T_OK(quipu_open(where.owner, &options, &store, &err));
+        st_create(store, "k");
+        st_append(store, "k", "a word of before");
+        (void)found(store, "word");
+        quipu_close(store);
+    }
+    quipu_close(opened(where.owner, "nobody"));
+    place_grant(&where);
+    for (size_t i = 0; i < 2; i++) {
+        store = opened(where.app, tenants[i]);
+        quipu_history *history = st_get(store, "k", NULL);
+        assert_int_equal(history->messages.count, 1);
+        quipu_free(history);
+        assert_string_equal(found(store, "before"), "k:1 ");
+        assert_int_equal(st_append(store, "k", "after"), 2);
+        quipu_close(store);
+    }
+}
+
 static void the_owner_migrates_a_store_with_row_security(void **state)
 {
     place where;
@@ -550,7 +626,7 @@ static void the_owner_migrates_a_store_with_row_security(void **state)
     T_STATUS(st_get_status(store, "k"), QUIPU_NOT_FOUND);
     quipu_close(store);
     PGconn *pg = bare(where.owner);
-    sees_nothing(pg);
+    sees_nothing(pg, NULL);
     PQfinish(pg);
 }
 
@@ -564,6 +640,7 @@ int main(void)
         cmocka_unit_test(all_verbs_stay_inside_of_their_tenant),
         cmocka_unit_test(row_security_that_cannot_hold_is_refused),
         cmocka_unit_test(a_uri_turns_it_on),
+        cmocka_unit_test(row_security_hides_nothing_that_was_there_before),
         cmocka_unit_test(the_owner_migrates_a_store_with_row_security),
     };
 
