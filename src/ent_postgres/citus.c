@@ -410,24 +410,32 @@ quipu_status qp_pg_citus_distribute(void *conn, bool asked, bool *ret_changed, q
 /* ---- what is where ----------------------------------------------------------------------------
  */
 
-/* Bytes of all shards, and how many disks hold a commit: the least that any node's settings
- * promise, since a session may lie on each of them. A node that is away promises nothing. */
+/* What each node holds of this store, and how many disks hold a commit there: "bytes level". The
+ * tables that stand for the shards are left out. Sizes need no right to the tables of other stores,
+ * which those of the view citus_shards do. */
+#define CITUS_ASK_NODES                                                                            \
+    "run_command_on_all_nodes(format($cmd$SELECT CAST(COALESCE((SELECT "                           \
+    "SUM(pg_catalog.pg_total_relation_size(c.oid)) FROM pg_catalog.pg_class c JOIN "               \
+    "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %L AND "                \
+    "c.relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_dist_partition p WHERE "          \
+    "p.logicalrelid = c.oid)), 0) AS text) || CASE WHEN current_setting('fsync') <> 'on' OR "      \
+    "current_setting('synchronous_commit') = 'off' THEN ' 0' WHEN "                                \
+    "current_setting('synchronous_commit') IN ('on', 'remote_apply') AND "                         \
+    "current_setting('synchronous_standby_names') <> '' THEN ' 2' ELSE ' 1' END$cmd$, "            \
+    "current_schema()))"
+
+/* Bytes of all shards, and the least durability that any node's settings promise, since a session
+ * may lie on each of them. A node that is away promises nothing. */
 quipu_status qp_pg_citus_sizes(qp_pg *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_pg_call call;
-    quipu_status status =
-        qp_pg_query(conn,
-                    "SELECT CAST(COALESCE((SELECT SUM(shard_size) FROM citus_shards WHERE "
-                    "table_name IN (SELECT c.oid FROM pg_catalog.pg_class c JOIN "
-                    "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = "
-                    "current_schema())), 0) AS bigint), "
-                    "CAST((SELECT MIN(CASE WHEN NOT success THEN 0 ELSE CAST(result AS integer) "
-                    "END) FROM run_command_on_all_nodes($cmd$SELECT CASE WHEN "
-                    "current_setting('fsync') <> 'on' OR current_setting('synchronous_commit') = "
-                    "'off' THEN 0 WHEN current_setting('synchronous_commit') IN ('on', "
-                    "'remote_apply') AND current_setting('synchronous_standby_names') <> '' THEN 2 "
-                    "ELSE 1 END$cmd$)) AS bigint)",
-                    &call, reterr);
+    quipu_status status = qp_pg_query(
+        conn,
+        "SELECT CAST(COALESCE(SUM(CAST(split_part(result, ' ', 1) AS bigint)) FILTER (WHERE "
+        "success), 0) AS bigint), CAST(COALESCE(MIN(CASE WHEN success THEN "
+        "CAST(split_part(result, ' ', 2) AS integer) ELSE 0 END), 0) AS bigint) "
+        "FROM " CITUS_ASK_NODES,
+        &call, reterr);
 
     assert(ret != NULL);
     if (status == QUIPU_OK) {
@@ -438,37 +446,39 @@ quipu_status qp_pg_citus_sizes(qp_pg *conn, qp_sizes *ret, quipu_error *reterr)
     return status;
 }
 
-/* Behind the server's version: workers, shards (of each table), and how much more than the mean the
- * fullest worker holds. */
+/* Behind the server's version: workers, shards (of each table), how much more than the mean the
+ * fullest worker holds, and how many workers do not answer. */
 quipu_status qp_pg_citus_engine_text(qp_pg *conn, char *ret_text, size_t size, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status = qp_pg_query(
         conn,
         "SELECT (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'citus'), "
-        "CAST(count(*) AS bigint), CAST(COALESCE(SUM(shards), 0) AS bigint), "
-        "CAST(COALESCE(MAX(bytes) * 100 / NULLIF(AVG(bytes), 0), 100) AS bigint), "
-        "CAST(COALESCE(SUM(dead), 0) AS bigint) FROM (SELECT d.nodename, d.nodeport, "
-        "count(DISTINCT s.shardid) / GREATEST(count(DISTINCT s.table_name), 1) AS shards, "
-        "COALESCE(SUM(s.shard_size), 0) AS bytes, "
-        "MAX(CASE WHEN d.isactive THEN 0 ELSE 1 END) AS dead FROM pg_catalog.pg_dist_node d LEFT "
-        "JOIN citus_shards s ON s.nodename = d.nodename AND s.nodeport = d.nodeport AND "
-        "s.citus_table_type = 'distributed' AND s.table_name IN (SELECT c.oid FROM "
-        "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE "
-        "n.nspname = current_schema()) WHERE d.shouldhaveshards AND d.noderole = 'primary' GROUP "
-        "BY 1, 2) w",
+        "CAST(count(*) AS bigint), CAST((SELECT count(*) FROM pg_catalog.pg_dist_shard s WHERE "
+        "s.logicalrelid = (SELECT p.logicalrelid FROM pg_catalog.pg_dist_partition p JOIN "
+        "pg_catalog.pg_class c ON c.oid = p.logicalrelid JOIN pg_catalog.pg_namespace n ON "
+        "n.oid = c.relnamespace WHERE n.nspname = current_schema() AND p.partmethod = 'h' "
+        "LIMIT 1)) AS bigint), CAST(COALESCE(MAX(w.bytes) * 100 / NULLIF(AVG(w.bytes), 0), 100) "
+        "AS bigint), CAST(count(*) FILTER (WHERE NOT w.answers) AS bigint) FROM (SELECT "
+        "COALESCE(r.success, false) AS answers, CASE WHEN r.success THEN "
+        "CAST(split_part(r.result, ' ', 1) AS bigint) ELSE 0 END AS bytes FROM "
+        "pg_catalog.pg_dist_node d LEFT JOIN " CITUS_ASK_NODES " AS r ON r.nodeid = d.nodeid "
+        "WHERE d.shouldhaveshards AND d.noderole = 'primary') w",
         &call, reterr);
 
     assert(ret_text != NULL && size > 0);
     if (status == QUIPU_OK) {
         const int64_t skew = qp_pg_int(call.result, 0, 3);
-        const int64_t dead = qp_pg_int(call.result, 0, 4);
-
-        (void)snprintf(ret_text, size,
-                       ", Citus %s: %lld shards on %lld workers, skew %lld.%02lldx%s",
-                       PQgetvalue(call.result, 0, 0), (long long)qp_pg_int(call.result, 0, 2),
-                       (long long)qp_pg_int(call.result, 0, 1), (long long)(skew / 100),
-                       (long long)(skew % 100), dead > 0 ? ", some disabled" : "");
+        const int64_t away = qp_pg_int(call.result, 0, 4);
+        const int n = snprintf(ret_text, size,
+                               ", Citus %s: %lld shards on %lld workers, skew %lld.%02lldx",
+                               PQgetvalue(call.result, 0, 0),
+                               (long long)qp_pg_int(call.result, 0, 2),
+                               (long long)qp_pg_int(call.result, 0, 1), (long long)(skew / 100),
+                               (long long)(skew % 100));
+        if (away > 0 && n > 0 && (size_t)n < size) {
+            (void)snprintf(ret_text + n, size - (size_t)n, ", %lld away", (long long)away);
+        }
     }
     qp_pg_call_done(&call);
     return status;
