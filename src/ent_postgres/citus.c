@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "ent/db.h"
 #include "ent/plan.h"
 #include "ent/row_security.h"
 #include "ent/shard.h"
@@ -358,6 +359,45 @@ static quipu_status citus_distribute_all(qp_pg *conn, quipu_error *reterr)
     return status;
 }
 
+/* One attempt: all tables in one transaction, or none. It locks the table of the slots before their
+ * rows: writers that wait for a slot have a lock of that table, and would wait for each other. */
+static quipu_status citus_try(qp_pg *conn, quipu_error *reterr)
+{
+    quipu_status status;
+
+    conn->locks_table = true;
+    status = qp_pg_begin(conn, 0, ENT_WRITE, reterr);
+    conn->locks_table = false;
+    if (status == QUIPU_OK) {
+        status = citus_distribute_all(conn, reterr);
+        if (status == QUIPU_OK) {
+            return qp_pg_commit(conn, 0, reterr);
+        }
+        qp_pg_rollback(conn, 0);
+    }
+    return status;
+}
+
+/* Attempts until the deadline: readers may have locked tables in another order (40P01). What an
+ * earlier attempt has done is not in the list of tables any more. */
+static quipu_status citus_distribute_in_time(qp_pg *conn, quipu_error *reterr)
+{
+    const int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
+    quipu_error error = {0};
+    quipu_status status;
+    int attempts = 0;
+
+    do {
+        status = citus_try(conn, &error);
+        attempts++;
+    } while (status != QUIPU_OK && qp_failure_is_transient(conn->failure) &&
+             attempts < QP_ATTEMPTS_MAX && qp_pg_backoff(conn, deadline_ns));
+    if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
+    }
+    return status;
+}
+
 /* A store that is distributed needs no coordinator to be opened. */
 quipu_status qp_pg_citus_can_distribute(void *conn, bool asked, quipu_error *reterr)
 {
@@ -391,19 +431,11 @@ quipu_status qp_pg_citus_distribute(void *conn, bool asked, bool *ret_changed, q
     if (status == QUIPU_OK && missing) {
         status = citus_check_nodes(self, reterr);
     }
-    if (status == QUIPU_OK && missing) {
-        status = qp_pg_begin(self, 0, ENT_WRITE, reterr);
-    }
     if (status != QUIPU_OK || !missing) {
         return status;
     }
-    status = citus_distribute_all(self, reterr);
-    if (status == QUIPU_OK) {
-        status = qp_pg_commit(self, 0, reterr);
-        *ret_changed = status == QUIPU_OK;
-        return status;
-    }
-    qp_pg_rollback(self, 0);
+    status = citus_distribute_in_time(self, reterr);
+    *ret_changed = status == QUIPU_OK;
     return status;
 }
 

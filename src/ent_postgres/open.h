@@ -175,6 +175,7 @@ typedef struct qp_pg {
     bool read_only;    /* opened so: every write is refused by src/ent before it comes here */
     bool citus_wanted; /* quipu.distribute says that its stores are to be */
     bool citus;        /* the store's tables are distributed by Citus (citus.c) */
+    bool locks_table;  /* the next exclusive write locks the table of the slots, too */
     bool any_host;     /* may connect to a hot standby, which may lag */
     qp_interrupt interrupt;
     qp_log log; /* the hook of the store that opened it */

@@ -126,6 +126,9 @@ static int64_t tx_send_begin(qp_pg *conn, ent_tx_kind kind, int64_t deadline_ns)
     assert(kind == ENT_WRITE || kind == ENT_WRITE_ROWS);
     if (kind == ENT_WRITE) {
         qp_pg_send_fixed(conn, QP_PG_BEGIN_EXCLUSIVE);
+        if (conn->locks_table) {
+            qp_pg_send(conn, "LOCK TABLE \"" QP_PG_TABLE "\" IN ACCESS EXCLUSIVE MODE");
+        }
         qp_pg_send_fixed(conn, QP_PG_LOCK_WRITER_SLOTS);
         tx_send_row_lock_timeout(conn, deadline_ns);
         qp_pg_send_fixed(conn, QP_PG_BUMP_WRITER_SLOTS);
