@@ -104,7 +104,8 @@ test-cluster:
 test-citus:
 	@tools/deps.sh test
 	@cmake --preset debug >/dev/null
-	@cmake --build --preset debug --target contract_tests quipu_cluster_writer
+	@cmake --build --preset debug --target contract_tests t_postgres_row_security \
+		quipu_cluster_writer quipu_program
 	@CITUS_PREFIX="$(CITUS_PREFIX)" $(PYTHON) tests/citus/run.py; \
 	status=$$?; [ $$status = 77 ] && echo "test-citus: absent: 1" || exit $$status
 

@@ -478,8 +478,8 @@ quipu_status qp_pg_citus_sizes(qp_pg *conn, qp_sizes *ret, quipu_error *reterr)
     return status;
 }
 
-/* Behind the server's version: workers, shards (of each table), how much more than the mean the
- * fullest worker holds, and how many workers do not answer. */
+/* Behind the server's version: workers, shards (of each table), and how much more than the mean the
+ * fullest worker holds. */
 quipu_status qp_pg_citus_engine_text(qp_pg *conn, char *ret_text, size_t size, quipu_error *reterr)
 {
     qp_pg_call call;
@@ -491,26 +491,19 @@ quipu_status qp_pg_citus_engine_text(qp_pg *conn, char *ret_text, size_t size, q
         "pg_catalog.pg_class c ON c.oid = p.logicalrelid JOIN pg_catalog.pg_namespace n ON "
         "n.oid = c.relnamespace WHERE n.nspname = current_schema() AND p.partmethod = 'h' "
         "LIMIT 1)) AS bigint), CAST(COALESCE(MAX(w.bytes) * 100 / NULLIF(AVG(w.bytes), 0), 100) "
-        "AS bigint), CAST(count(*) FILTER (WHERE NOT w.answers) AS bigint) FROM (SELECT "
-        "COALESCE(r.success, false) AS answers, CASE WHEN r.success THEN "
-        "CAST(split_part(r.result, ' ', 1) AS bigint) ELSE 0 END AS bytes FROM "
-        "pg_catalog.pg_dist_node d LEFT JOIN " CITUS_ASK_NODES " AS r ON r.nodeid = d.nodeid "
-        "WHERE d.shouldhaveshards AND d.noderole = 'primary') w",
+        "AS bigint) FROM (SELECT CASE WHEN r.success THEN CAST(split_part(r.result, ' ', 1) AS "
+        "bigint) ELSE 0 END AS bytes FROM pg_catalog.pg_dist_node d LEFT JOIN " CITUS_ASK_NODES
+        " AS r ON r.nodeid = d.nodeid WHERE d.shouldhaveshards AND d.noderole = 'primary') w",
         &call, reterr);
 
     assert(ret_text != NULL && size > 0);
     if (status == QUIPU_OK) {
         const int64_t skew = qp_pg_int(call.result, 0, 3);
-        const int64_t away = qp_pg_int(call.result, 0, 4);
-        const int n = snprintf(ret_text, size,
-                               ", Citus %s: %lld shards on %lld workers, skew %lld.%02lldx",
-                               PQgetvalue(call.result, 0, 0),
-                               (long long)qp_pg_int(call.result, 0, 2),
-                               (long long)qp_pg_int(call.result, 0, 1), (long long)(skew / 100),
-                               (long long)(skew % 100));
-        if (away > 0 && n > 0 && (size_t)n < size) {
-            (void)snprintf(ret_text + n, size - (size_t)n, ", %lld away", (long long)away);
-        }
+
+        (void)snprintf(ret_text, size, ", Citus %s: %lld shards on %lld workers, skew %lld.%02lldx",
+                       PQgetvalue(call.result, 0, 0), (long long)qp_pg_int(call.result, 0, 2),
+                       (long long)qp_pg_int(call.result, 0, 1), (long long)(skew / 100),
+                       (long long)(skew % 100));
     }
     qp_pg_call_done(&call);
     return status;

@@ -125,6 +125,7 @@ static const char *error_advice(quipu_status status, const char *state)
            : strcmp(state, "25006") == 0   ? "the server is read-only: a standby, or a demoted "
                                              "primary"
            : strncmp(state, "57P", 3) == 0 ? "the server is starting or shutting down"
+           : strncmp(state, "08", 2) == 0  ? "a worker does not answer the server"
                                            : "the server refused";
 }
 

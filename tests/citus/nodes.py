@@ -23,6 +23,7 @@ fsync = {fsync}
 full_page_writes = off
 shared_buffers = 64MB
 autovacuum = off
+jit = off
 citus.enable_statistics_collection = off
 citus.recover_2pc_interval = 2s
 citus.enable_unsafe_triggers = on
@@ -97,8 +98,14 @@ class Node:
     def uri(self, more=""):
         return f"postgresql://quipu@127.0.0.1:{self.port}/quipu?connect_timeout=5{more}"
 
-    def sql(self, *statements, database="quipu"):
-        command = [f"{self.bin}/psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "quipu",
+    def set(self, name, value):
+        """A setting of the server, for all of its connections that begin from now on."""
+        self.sql(f"ALTER SYSTEM SET {name} = '{value}'", "SELECT pg_reload_conf()")
+        while self.sql(f"SHOW {name}") != value:
+            time.sleep(0.02)
+
+    def sql(self, *statements, database="quipu", user="quipu"):
+        command = [f"{self.bin}/psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", user,
                    "-qAtX", "-v", "ON_ERROR_STOP=1", database]
         for statement in statements:
             command += ["-c", statement]

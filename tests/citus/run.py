@@ -3,13 +3,16 @@
 
 Starts a coordinator and three workers from CITUS_PREFIX, an installation of PostgreSQL with the
 extension Citus, on loopback, on free ports and in a temporary folder. Then
-  1. the contract suites run on it that run on PostgreSQL: every store they open is distributed;
+  1. the contract suites run on it that run on PostgreSQL, and the suite of row security: every
+     store they open is distributed;
   2. the cluster's writers (4 processes of 8 threads, 32 sessions) append while one worker is killed
-     for 8 s and while shards move, and what is stored is compared with what was acknowledged.
+     for 8 s and while shards move, and what is stored is compared with what was acknowledged;
+  3. an operator distributes stores that are in use, looks at them, adds a worker and loses one
+     (test_operations.py).
 
   CITUS_PREFIX   the installation; without it the test is absent, and says so (exit 77)
   --build DIR    the build whose programs run (build/debug)
-  --only REGEX   suites by name; --no-suites, --no-writers: one half only
+  --only REGEX   suites by name; --no-suites, --no-writers, --no-operations: without this part
   --seconds N    how long the writers append (30)
   --keep         leave the folder with the logs of the servers
 """
@@ -26,11 +29,13 @@ import sys
 import tempfile
 import time
 
+import test_operations
 from nodes import cluster
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PROCESSES, THREADS, SESSIONS = 4, 8, 32
+SUITES = re.compile(r"(contract\..*\.pg|postgres\.row_security)$")
 KILLED_SECONDS = 8
 TIMEOUT = 1200  # of one suite
 # Cases that cannot pass on a distributed store, and why (docs/scale.md).
@@ -46,8 +51,7 @@ def suites(build, only):
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"],
                            capture_output=True, text=True, check=True).stdout
     for test in json.loads(shown)["tests"]:
-        if test["name"].endswith(".pg") and test["name"].startswith("contract.") and \
-                re.search(only, test["name"]):
+        if SUITES.match(test["name"]) and re.search(only, test["name"]):
             given = next((p["value"] for p in test["properties"] if p["name"] == "ENVIRONMENT"), [])
             yield test["name"], test["command"], dict(e.split("=", 1) for e in given)
 
@@ -194,6 +198,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--no-suites", action="store_true")
     parser.add_argument("--no-writers", action="store_true")
+    parser.add_argument("--no-operations", action="store_true")
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
@@ -211,6 +216,8 @@ def main():
             failed += run_suites(nodes, options.build, options.only, folder)
         if not options.no_writers:
             failed += run_writers(nodes, options.build, folder, options.seconds)
+        if not options.no_operations:
+            failed += test_operations.run(nodes, options.build)
     finally:
         for node in nodes:
             node.stop()

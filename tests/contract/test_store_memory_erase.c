@@ -153,9 +153,14 @@ static void erase_fill(quipu_store *store, const char *path)
     id = erase_save(store, QUIPU_OBSERVATION, "gone");
     erase_change(store, id, true, NULL);
     id = erase_save(store, QUIPU_REFLECTION, "zzthought text");
+    erase_log(path);
+}
+
+/* A job that failed keeps its reason until a worker tries it again, so that this comes last. */
+static void erase_fail(quipu_store *store)
+{
     st_append(store, ERASE_KEY, "And this is for a model.");
     erase_work(store, true);
-    erase_log(path);
 }
 
 /* The bytes of the vector of the first message. */
@@ -204,6 +209,7 @@ static void erase_run(bool by_user, uint32_t flags)
     erase_neighbour(store, 0);
     erase_fill(store, path);
     erase_neighbour(store, 1);
+    erase_fail(store);
     vector = erase_vector(path, &arena);
     for (size_t i = 0; i < ERASE_MARKS; i++) {
         /* An edit may have written over the text before it. */

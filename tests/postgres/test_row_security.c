@@ -527,7 +527,8 @@ static void row_security_that_cannot_hold_is_refused(void **state)
     quipu_close(opened(where.app, "red"));
     T_STATUS(quipu_open(where.owner, NULL, &store, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "row_security=on")); /* not an empty store */
-    superuser.flags = t_pg_is_distributed() ? QUIPU_OPEN_READ_ONLY : 0; /* rows need a tenant there */
+    superuser.flags =
+        t_pg_is_distributed() ? QUIPU_OPEN_READ_ONLY : 0;    /* rows need a tenant there */
     T_OK(quipu_open(where.admin, &superuser, &store, &err)); /* he bypasses policies */
     quipu_close(store);
     if (t_pg_is_distributed()) {
