@@ -5,10 +5,12 @@
 #include <libpq-fe.h>
 #include <unistd.h>
 
+#include <ent/migrate.h>
 #include <quipu/store.h>
 
 #include "ent/db.h"
 #include "ent_postgres/open.h"
+#include "gen/quipu.h"
 #include "lib/t_pg.h"
 
 typedef struct world {
@@ -147,6 +149,30 @@ static void commands_are_sent_one_by_one(void **state)
     PQclear(result);
 }
 
+/* ---- the layout -------------------------------------------------------------------------------
+ */
+
+/* No worker can enforce a fork's reference to its parent, which may lie in another shard. */
+static void a_fork_needs_no_reference_to_its_parent_where_tables_are_distributed(void **state)
+{
+    world *w = *state;
+    ent_migrate_report report = {0};
+    quipu_error err = {0};
+
+    w->conn->citus = false;
+    T_OK(ent_migrate(w->db, &qp_quipu_schema, NULL, &report, &err));
+    t_pg_execute(w->uri,
+                 "DO $$ BEGIN EXECUTE (SELECT 'ALTER TABLE sessions DROP CONSTRAINT ' || conname "
+                 "FROM pg_constraint WHERE conrelid = CAST('sessions' AS regclass) AND contype = "
+                 "'f'); END $$; DELETE FROM ent_journal"); /* so that it looks at every table */
+    assert_int_not_equal(ent_migrate(w->db, &qp_quipu_schema, NULL, &report, &err), QUIPU_OK);
+    assert_non_null(strstr(err.message, "sessions"));
+    w->conn->citus = true;
+    if (ent_migrate(w->db, &qp_quipu_schema, NULL, &report, &err) != QUIPU_OK) {
+        fail_msg("%s", err.message);
+    }
+}
+
 /* ---- COMMIT with a warning --------------------------------------------------------------------
  */
 
@@ -203,6 +229,7 @@ int main(void)
         CITUS_TEST(a_shards_constraint_names_the_fields_of_its_table),
         CITUS_TEST(a_shards_constraint_is_found_in_the_text_of_an_error_without_fields),
         CITUS_TEST(commands_are_sent_one_by_one),
+        CITUS_TEST(a_fork_needs_no_reference_to_its_parent_where_tables_are_distributed),
         CITUS_TEST(a_commit_that_warns_is_not_acknowledged),
         CITUS_TEST(a_notice_of_a_commit_is_no_warning),
         CITUS_TEST(without_citus_a_warning_of_a_commit_has_other_causes),
