@@ -8,7 +8,7 @@ extension Citus, on loopback, on free ports and in a temporary folder. Then
   2. the cluster's writers (4 processes of 8 threads, 32 sessions) append while one worker is killed
      for 8 s and while shards move, and what is stored is compared with what was acknowledged;
   3. an operator distributes stores that are in use, looks at them, adds a worker and loses one
-     (test_operations.py).
+     (operations.py).
 
   CITUS_PREFIX   the installation; without it the test is absent, and says so (exit 77)
   --build DIR    the build whose programs run (build/debug)
@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 
-import test_operations
+import operations
 from nodes import cluster
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -217,7 +217,7 @@ def main():
         if not options.no_writers:
             failed += run_writers(nodes, options.build, folder, options.seconds)
         if not options.no_operations:
-            failed += test_operations.run(nodes, options.build)
+            failed += operations.run(nodes, options.build)
     finally:
         for node in nodes:
             node.stop()

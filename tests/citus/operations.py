@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What an operator and a program do with a distributed store, through any node: distribute, look,
 separate tenants, wait, add and lose workers. run.py starts the servers and calls main()."""
 
