@@ -258,8 +258,8 @@ static quipu_status citus_drop_policy(qp_pg *conn, const char *name, qp_buf *sql
     return status;
 }
 
-/* A tenant of each row: that of the transaction that adds it. The default comes behind the column, or
- * the rows that are there would get the tenant of this transaction. */
+/* A tenant of each row: that of the transaction that adds it. The default comes behind the column:
+ * the rows that are there would else get the tenant of this transaction. */
 static quipu_status citus_add_tenant(qp_pg *conn, const char *name, qp_buf *sql,
                                      quipu_error *reterr)
 {

@@ -195,8 +195,8 @@ static void row_security_put_tenants(qp_buf *sql, const char *table, const qp_ro
     qp_buf_puts(sql, " AND r.\"" QP_ROW_SECURITY_COLUMN "\" IS NULL;\n");
 }
 
-/* Whether the statements for one table are missing. Without the right to create its policy the store
- * is not opened: an unprotected table is worse than an error. */
+/* Whether the statements for one table are missing. Without the right to create its policy the
+ * store is not opened: an unprotected table is worse than an error. */
 static quipu_status row_security_find_missing(const PGresult *tables, const char *table,
                                               bool *ret_missing, quipu_error *reterr)
 {

@@ -508,9 +508,9 @@ static quipu_status stmt_next_chunk(qp_statement *statement, int skip, quipu_err
 /* ---- outside of a transaction, and inside -----------------------------------------------------
  */
 
-/* A read outside of a transaction is a batch of its own. With row security on a distributed store it
- * gets a transaction: Citus sends SET LOCAL on to the workers inside of one only. Its end costs no
- * round trip. */
+/* A read outside of a transaction is a batch of its own. With row security on a distributed store
+ * it gets a transaction: Citus sends SET LOCAL on to the workers inside of one only. Its end costs
+ * no round trip. */
 static quipu_status stmt_read_alone(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;

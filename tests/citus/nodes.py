@@ -1,4 +1,4 @@
-"""Servers of PostgreSQL with Citus for tests: a coordinator and workers, on loopback, on free ports."""
+"""Servers of PostgreSQL with Citus for tests: a coordinator and workers on loopback."""
 
 import glob
 import os

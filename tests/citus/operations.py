@@ -225,7 +225,8 @@ class Operations(harness.Case):
 
     def test_a_worker_that_is_added_takes_shards_while_others_read(self):
         self.make_schema()
-        self.on(self.coordinator, "init", "--distribute", "citus", more="%20-ccitus.shard_count%3D8")
+        self.on(self.coordinator, "init", "--distribute", "citus",
+                more="%20-ccitus.shard_count%3D8")
         for i in range(12):
             self.say(self.coordinator, f"k{i}", "word")
         before = self.on(self.coordinator, "export").raw_out
