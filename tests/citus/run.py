@@ -11,6 +11,7 @@ extension Citus, on loopback, on free ports and in a temporary folder. Then
      (operations.py).
 
   CITUS_PREFIX   the installation; without it the test is absent, and says so (exit 77)
+  TMPDIR         where the servers are: they make very many files, and are faster in memory
   --build DIR    the build whose programs run (build/debug)
   --only REGEX   suites by name; --no-suites, --no-writers, --no-operations: without this part
   --seconds N    how long the writers append (30)
