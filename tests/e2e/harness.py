@@ -88,11 +88,11 @@ class Terminal:
         self.out += data
         return data != b""
 
-    def expect(self, text):
-        """Read until the text has appeared."""
+    def expect(self, text, after=""):
+        """Read until the text has appeared; `after` has appeared before, and stands before it."""
         end = time.monotonic() + WAIT_S
         wanted = text.encode()
-        while wanted not in self.out:
+        while self.out.find(wanted, max(self.out.find(after.encode()), 0)) < 0:
             if not self.read() or time.monotonic() > end:
                 raise AssertionError(f"no {text!r} on the terminal: {self.out!r}")
 

@@ -203,7 +203,7 @@ class Consent(Tools):
         terminal.send(f"{answer}\n")
         terminal.expect("You said: ")
         terminal.expect("out]")
-        terminal.expect("> ")
+        terminal.expect("> ", after="out]")  # an end of input that is typed before it is lost
 
     def test_a_person_is_asked_before_each_call(self):
         for library in ("none", "libreadline"):
