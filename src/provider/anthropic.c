@@ -109,6 +109,34 @@ static void anthropic_tools(const quipu_model_request *request, bool marked, qp_
     qp_jsonw_array_end(writer);
 }
 
+/* Whether calls or results are written: of tools that an earlier turn had. */
+static bool anthropic_called(const quipu_model_params *params)
+{
+    for (size_t i = 0; i < params->messages.count; i++) {
+        const quipu_model_message *message = quipu_model_message_at(params->messages, i);
+
+        for (size_t j = 0; j < message->parts.count; j++) {
+            const quipu_part_kind kind = quipu_part_at(message->parts, j)->kind;
+
+            if (kind == QUIPU_PART_CALL || kind == QUIPU_PART_RESPONSE) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The API refuses calls and results in a request that declares no tools. One that cannot be called
+ * stands for those that are not offered any more. */
+static void anthropic_no_tools(qp_jsonw *writer)
+{
+    qp_wire_key(writer, "tools");
+    qp_jsonw_raw(writer, QUIPU_STR("[{\"name\":\"unavailable\",\"description\":\"No tool can be "
+                                   "called.\",\"input_schema\":{\"type\":\"object\"}}]"));
+    qp_wire_key(writer, "tool_choice");
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"none\"}"));
+}
+
 /* Names by quipu_tool_choice; the default is left to the provider. */
 static void anthropic_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
@@ -419,6 +447,8 @@ static void anthropic_write(const quipu_model_params *params, bool own, qp_jsonw
     if (qp_wire_offers(params->request)) {
         anthropic_tools(params->request, system == 0 && !params->request->no_cache_marks, writer);
         anthropic_choice(params->request, writer);
+    } else if (anthropic_called(params)) {
+        anthropic_no_tools(writer);
     }
     if (system > 0) {
         anthropic_system(params, system, writer);

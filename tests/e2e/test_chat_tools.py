@@ -88,13 +88,14 @@ class Commands(Tools):
         self.assertEqual(roles, ["user", "assistant", "tool", "assistant", "user"])
 
     def test_every_provider_s_calls_run(self):
+        keys = {"ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
         for kind in ("anthropic", "gemini"):
             self.chat("talk", "--model", "m", "--provider", kind, "--text", "use the tool",
-                      "--tool", "weather=cat", "--yes",
-                      env={"ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"})
+                      "--tool", "weather=cat", "--yes", env=keys)
             self.assertIn("Oslo", json.dumps(self.requests()[-1]))
             calls = self.run_quipu("show", "k", "--json").lines()[-2]["tool_calls"]
             self.assertEqual([c["name"] for c in calls], ["weather"])
+            self.chat("talk", "--model", "m", "--provider", kind, "--text", "and now?", env=keys)
 
     def test_no_shell_reads_a_command_that_names_none(self):
         words = "a 'b  c' \"d \\\" e\" f\\ g $HOME * `id` ''"

@@ -128,6 +128,15 @@ def talk_gemini(body):
     return [f"data: {json.dumps(event)}\n\n" for event in events]
 
 
+def refusal(path, body):
+    """Why Anthropic's API refuses a request; None: it does not."""
+    blocks = [b["type"] for m in json.loads(body).get("messages", [])
+              for b in m["content"] if isinstance(b, dict)]
+    if "/v1/messages" in path and "tool_use" in blocks and not json.loads(body).get("tools"):
+        return {"type": "invalid_request_error", "message": "calls of tools, and no tools"}
+    return None
+
+
 def talk(path, body):
     """What a well-behaved model answers, in the format of the path."""
     body = json.loads(body)
@@ -195,6 +204,10 @@ class Peer(socketserver.StreamRequestHandler):
         return self.put_stream()
 
     def do_talk(self, _):
+        error = refusal(self.path, self.body)
+        if error:
+            self.put(answer("400 Bad Request", json.dumps({"type": "error", "error": error})))
+            return True
         self.put(CHUNKED)
         for event in talk(self.path, self.body):
             self.put_chunk(event)

@@ -244,6 +244,23 @@ static void parts_of_other_kinds_go_back_to_gemini_alone(void **state)
                    "\"I compute.\"}]}]}");
 }
 
+/* The API refuses such a history without any tool. */
+static void anthropic_declares_a_tool_for_calls_of_the_past(void **state)
+{
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+    qp_buf out;
+
+    (void)state;
+    request.model = QUIPU_STR("m");
+    request.contents = quipu_contents_of(request_talk, 4);
+    request_write(&qp_wire_anthropic, &request, false, &out);
+    assert_non_null(strstr(qp_buf_str(&out).p,
+                           ",\"tools\":[{\"name\":\"unavailable\",\"description\":\"No tool can "
+                           "be called.\",\"input_schema\":{\"type\":\"object\"}}],"
+                           "\"tool_choice\":{\"type\":\"none\"},\"messages\":["));
+    qp_buf_free(&out);
+}
+
 static void smallest_requests_say_nothing_unasked(void **state)
 {
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
@@ -467,6 +484,7 @@ int main(void)
         cmocka_unit_test(openai_request_is_written),
         cmocka_unit_test(anthropic_request_is_written_with_cache_marks),
         cmocka_unit_test(anthropic_marks_the_instruction_before_a_memory_block),
+        cmocka_unit_test(anthropic_declares_a_tool_for_calls_of_the_past),
         cmocka_unit_test(gemini_request_is_written),
         cmocka_unit_test(parts_of_other_kinds_go_back_to_gemini_alone),
         cmocka_unit_test(smallest_requests_say_nothing_unasked),
