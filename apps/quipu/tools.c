@@ -47,6 +47,11 @@ static bool tools_is_name(quipu_str name)
     return name.n > 0 && name.n <= APP_TOOL_NAME_MAX && tools_span(name) == name.n;
 }
 
+bool app_tools_is_schema(const app_tree *schema)
+{
+    return quipu_str_eq(app_tree_text(schema, "type"), quipu_cstr("object"));
+}
+
 app_tool *app_tools_find(app_tools *tools, quipu_str name)
 {
     for (size_t i = 0; i < tools->count; i++) {
@@ -65,6 +70,11 @@ static quipu_str tools_keep(app_tools *tools, quipu_str text)
     return quipu_arena_copy(&tools->arena, text, &kept) == QUIPU_OK ? kept : (quipu_str){NULL, 0};
 }
 
+static int tools_too_many(const app_tools *tools)
+{
+    return app_usage(tools->call, "a chat has at most %d tools", APP_TOOLS_MAX);
+}
+
 /* Adds a tool with a checked name; its texts are copied. */
 static int tools_add(app_tools *tools, const app_tool *tool)
 {
@@ -79,7 +89,7 @@ static int tools_add(app_tools *tools, const app_tool *tool)
                          (int)name.n, name.p);
     }
     if (tools->count == APP_TOOLS_MAX) {
-        return app_usage(tools->call, "a chat has at most %d tools", APP_TOOLS_MAX);
+        return tools_too_many(tools);
     }
     *place = *tool;
     place->offered.name = tools_keep(tools, name);
@@ -167,8 +177,8 @@ static bool tools_declared(app_tools *tools, const char *option, const char *val
 /* ---- servers ---------------------------------------------------------------------------------
  */
 
-/* Adds one of the tools that a server lists. One whose name no provider takes is left out, so that
- * the others can be used. */
+/* Adds one of the tools that a server lists. One whose name or schema no provider takes is left
+ * out, so that the others can be used. */
 static int tools_listed(app_tools *tools, app_mcp *server, quipu_str prefix, const app_tree *listed)
 {
     const quipu_str own = app_tree_text(listed, "name");
@@ -181,11 +191,10 @@ static int tools_listed(app_tools *tools, app_mcp *server, quipu_str prefix, con
         n = snprintf(name, sizeof(name), "%.*s%s%.*s", (int)prefix.n, prefix.p,
                      prefix.n > 0 ? "_" : "", (int)own.n, own.n > 0 ? own.p : "");
     }
-    if (n < 0 || !tools_is_name(quipu_cstr(name)) || schema == NULL ||
-        schema->kind != APP_TREE_OBJECT) {
+    if (n < 0 || !tools_is_name(quipu_cstr(name)) || !app_tools_is_schema(schema)) {
         app_report(tools->call,
-                   "a tool of the server is left out, \"%.*s\": it needs an inputSchema, "
-                   "and " TOOLS_NAME_RULE,
+                   "a tool of the server is left out, \"%.*s\": it needs an inputSchema "
+                   "of type object, and " TOOLS_NAME_RULE,
                    (int)(own.n < APP_TOOL_NAME_MAX ? own.n : APP_TOOL_NAME_MAX),
                    own.n > 0 ? own.p : "");
         return APP_OK;
@@ -224,6 +233,7 @@ static int tools_list(app_tools *tools, app_mcp *server, quipu_str prefix, const
                       const app_until *until)
 {
     quipu_str cursor = {NULL, 0};
+    size_t listed = 0; /* with those that are left out: a note about each must end, too */
     int code = APP_OK;
 
     for (int page = 0; code == APP_OK && page < TOOLS_PAGES_MAX; page++) {
@@ -237,7 +247,8 @@ static int tools_list(app_tools *tools, app_mcp *server, quipu_str prefix, const
         list = app_tree_get(result, "tools");
         for (const app_tree *one = list != NULL ? list->first : NULL; one != NULL && code == APP_OK;
              one = one->next) {
-            code = tools_listed(tools, server, prefix, one);
+            code = ++listed <= APP_TOOLS_MAX ? tools_listed(tools, server, prefix, one)
+                                             : tools_too_many(tools);
         }
         cursor = app_tree_text(result, "nextCursor");
         if (cursor.n == 0) {

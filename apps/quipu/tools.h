@@ -75,6 +75,9 @@ int app_tools_command(app_tools *tools, quipu_str name, quipu_str description, q
                       char *const *words);
 int app_tools_server(app_tools *tools, quipu_str name, char *const *words, char *const *more);
 
+/* Whether providers take it as the schema of arguments. */
+bool app_tools_is_schema(const app_tree *schema);
+
 /* The tool that the model calls; NULL: it was not offered. */
 app_tool *app_tools_find(app_tools *tools, quipu_str name);
 

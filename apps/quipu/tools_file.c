@@ -105,8 +105,9 @@ static int file_tool(app_tools *tools, const char *path, const app_tree *entry)
     if (words == NULL) {
         return file_fail(tools, path, name, why);
     }
-    if (schema != NULL && schema->kind != APP_TREE_OBJECT) {
-        return file_fail(tools, path, name, "its \"inputSchema\" is an object");
+    if (schema != NULL && !app_tools_is_schema(schema)) {
+        return file_fail(tools, path, name,
+                         "its \"inputSchema\" is an object with \"type\": \"object\"");
     }
     return app_tools_command(tools, name, app_tree_text(entry, "description"),
                              (quipu_json){schema != NULL ? schema->raw : (quipu_str){NULL, 0}},

@@ -34,7 +34,9 @@ def tools(params):
         return {"tools": [tool(f"t{number}") for number in range(int(HOW[4:]))]}
     if HOW == "names":
         return {"tools": [tool("fine"), tool("a.b"), tool("x" * 64), tool("x" * 65), tool("1st"),
-                          tool(""), {"name": "bare"}, 7]}
+                          tool(""), {"name": "bare"}, tool("any", inputSchema={}), 7]}
+    if HOW.startswith("bad"):
+        return {"tools": [7] * int(HOW[3:])}
     if HOW == "pages":
         page = int(params.get("cursor", "0"))
         more = {} if page == 2 else {"nextCursor": str(page + 1)}

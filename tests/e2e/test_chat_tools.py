@@ -445,6 +445,9 @@ class Files(Tools):
                       {"name": "words", "command": "echo", "args": ["a  b", "|"]}],
             "mcpServers": {"other": {"type": "stdio", "command": sys.executable,
                                      "args": [str(SERVER), "good"], "env": {"CITY": "Lima"}}}})
+        for count, code, wanted in ((TOOLS_MAX, 0, "left out"), (TOOLS_MAX + 1, 2, "at most 128")):
+            err = self.ask("x", "--yes", "--mcp", self.server(f"bad{count}"), code=code).err
+            self.assertEqual((wanted in err, err.count("left out")), (True, TOOLS_MAX))
         self.assertEqual(self.result('weather {"city":"Oslo"}', *args), {"city": "Oslo"})
         offered = self.requests()[-1]["tools"][0]["function"]
         self.assertEqual((offered["description"], offered["parameters"]),
@@ -477,3 +480,4 @@ class Files(Tools):
 
 if __name__ == "__main__":
     harness.main()
+                              ({"tools": [{**tool, "inputSchema": {}}]}, '"type": "object"'),
