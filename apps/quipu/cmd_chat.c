@@ -95,7 +95,7 @@ typedef struct chat_run {
 
     pthread_mutex_t mutex; /* guards the next two */
     quipu_cancel *cancel;  /* of the current turn, or NULL */
-    bool ended;            /* SIGTERM arrived */
+    bool ended;            /* SIGTERM or SIGHUP arrived */
     int wake[2];           /* a pipe: one byte for each signal that arrived between turns */
 } chat_run;
 
@@ -109,7 +109,7 @@ static void chat_on_signal(void *ctx, int number)
     chat_run *run = ctx;
 
     pthread_mutex_lock(&run->mutex);
-    run->ended = run->ended || number == SIGTERM;
+    run->ended = run->ended || number != SIGINT;
     atomic_store(&run->stopped, true);
     if (run->cancel != NULL) {
         quipu_cancel_set(run->cancel);

@@ -162,16 +162,21 @@ static void *term_listen(void *ctx)
     return NULL;
 }
 
-/* The mask is set before the thread starts, which inherits it. */
+/* The mask is set before the thread starts, which inherits it. A terminal that is closed ends the
+ * program in order, too, unless it was started with nohup(1). */
 bool app_signals_listen(app_signal_fn fn, void *ctx)
 {
     static term_listener listener;
+    struct sigaction hangup = {0};
     pthread_t thread;
 
     listener = (term_listener){.fn = fn, .ctx = ctx};
     sigemptyset(&listener.set);
     sigaddset(&listener.set, SIGINT);
     sigaddset(&listener.set, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
+        sigaddset(&listener.set, SIGHUP);
+    }
     if (pthread_sigmask(SIG_BLOCK, &listener.set, NULL) != 0 ||
         pthread_create(&thread, NULL, term_listen, &listener) != 0) {
         return false;

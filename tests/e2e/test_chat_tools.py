@@ -283,25 +283,38 @@ class Interrupted(Tools):
         self.assertEqual(terminal.code, 0)
         self.assert_goes_on()
 
-    def test_sigterm_ends_a_tool_and_its_server(self):
+    def start_slow(self, **more):
+        """A chat whose tool runs, and the numbers of the tool and of a server."""
         server = self.folder / "server"
         chat = self.start_quipu("chat", "k", "--base-url", f"{self.url}/call", "--model", "m",
-                                "--text", "s", *self.slow(), "--mcp", self.server("good", server))
-        pid = self.wait_for(self.pid)
-        chat.send_signal(signal.SIGTERM)
-        self.assertEqual(chat.wait(harness.WAIT_S), 1)
-        self.assert_gone(pid)
-        self.assert_gone(int(server.read_text()))
-        self.assert_goes_on()
+                                "--text", "s", *self.slow(), "--mcp", self.server("good", server),
+                                **more)
+        return chat, self.wait_for(self.pid), int(server.read_text())
+
+    def test_sigterm_and_a_closed_terminal_end_a_tool_and_its_server(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            chat, *pids = self.start_slow()
+            chat.send_signal(number)
+            self.assertEqual(chat.wait(harness.WAIT_S), 1)
+            for pid in pids:
+                self.assert_gone(pid)
+            self.assert_goes_on()
+            self.run_quipu("rm", "k", "--yes")
+            self.pid.unlink()
+
+    def test_under_nohup_a_closed_terminal_ends_nothing(self):
+        chat, pid, _ = self.start_slow(
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        chat.send_signal(signal.SIGHUP)
+        os.kill(pid, signal.SIGTERM)
+        self.assertEqual(chat.wait(harness.WAIT_S), 0)
+        self.assertIn("ended by signal 15", json.dumps(self.results()))
 
     def test_after_a_kill_the_session_goes_on_and_servers_have_ended(self):
-        server = self.folder / "server"
-        chat = self.start_quipu("chat", "k", "--base-url", f"{self.url}/call", "--model", "m",
-                                "--text", "s", *self.slow(), "--mcp", self.server("good", server))
-        pid = self.wait_for(self.pid)
+        chat, pid, server = self.start_slow()
         chat.kill()
         chat.wait()
-        self.assert_gone(int(server.read_text()))
+        self.assert_gone(server)
         os.kill(pid, signal.SIGKILL)  # nobody could end the command
         self.assert_goes_on()
 
