@@ -2,7 +2,7 @@
  *
  * Owns: the pipes and the process of an app_child, until app_child_end(). Called by: tools.c,
  * mcp_client.c. One thread for a child; the signal thread only sets the flag of an app_until.
- * Holds on return of app_child_end(): no process of the child's group is left. */
+ * Holds on return of app_child_end(): neither the child nor a process of its group is left. */
 #include "child.h"
 
 #include <assert.h>
@@ -21,6 +21,7 @@
 #define CHILD_PAUSE_MS 5   /* between two looks whether a process has ended */
 #define CHILD_TERM_MS 1000 /* from SIGTERM to SIGKILL */
 #define CHILD_READS 40     /* of its stderr at a time: more than a pipe holds */
+#define CHILD_FILES 1024   /* descriptors below this are kept from it: a chat opens fewer */
 
 extern char **environ;
 
@@ -204,6 +205,15 @@ static char **child_environment(char *const *more, quipu_arena *arena)
     return names;
 }
 
+/* Keeps what is open here from the child: connections of libcurl and the pipe that wakes the chat
+ * are no concern of a tool. */
+static void child_keep_files(void)
+{
+    for (int fd = STDERR_FILENO + 1; fd < CHILD_FILES; fd++) {
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* fails where none is open */
+    }
+}
+
 /* Starts it on its ends of the pipes, with no signal blocked or ignored. Returns an errno. */
 static int child_spawn(app_child *child, char *const *words, char *const *names, const int fds[3])
 {
@@ -234,6 +244,7 @@ static int child_spawn(app_child *child, char *const *words, char *const *names,
         failed = posix_spawn_file_actions_adddup2(&files, fds[fd], fd);
     }
     if (failed == 0) {
+        child_keep_files();
         failed = posix_spawnp(&pid, words[0], &files, &attributes, words, names);
     }
     (void)posix_spawn_file_actions_destroy(&files);
@@ -372,6 +383,13 @@ static bool child_ends(const app_child *child, int64_t most_ms)
     return true;
 }
 
+/* Its group, and itself: a program can leave its group. */
+static void child_kill(const app_child *child, int number)
+{
+    (void)kill(-child->pid, number);
+    (void)kill(child->pid, number);
+}
+
 int app_child_end(app_child *child, int64_t grace_ms)
 {
     int status = 0;
@@ -384,10 +402,10 @@ int app_child_end(app_child *child, int64_t grace_ms)
         return 0;
     }
     if (!child_ends(child, grace_ms)) {
-        (void)kill(-child->pid, SIGTERM);
+        child_kill(child, SIGTERM);
         (void)child_ends(child, CHILD_TERM_MS);
     }
-    (void)kill(-child->pid, SIGKILL);
+    child_kill(child, SIGKILL);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
     }
     child->pid = 0;

@@ -141,20 +141,26 @@ static bool chat_signals_turn(chat_run *run, quipu_cancel *cancel)
 /* ---- the provider ----------------------------------------------------------------------------
  */
 
+/* The variable that the endpoint's key is read from. */
+static const char *chat_key_variable(const app_call *call)
+{
+    static const char *const keys[] = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"};
+    const char *kind = app_value(call, "provider");
+    const int number = kind != NULL ? app_word_number(APP_PROVIDERS, kind) : 0;
+    const char *own = app_value(call, "key-env");
+
+    return own != NULL ? own : keys[number > 0 ? number : 0];
+}
+
 /* Where the endpoint and its key come from, when it cannot be reached or refuses. */
 static void chat_advise(const chat_run *run, quipu_status status)
 {
-    static const char *const keys[] = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"};
-    const char *kind = app_value(run->call, "provider");
-    const int number = kind != NULL ? app_word_number(APP_PROVIDERS, kind) : 0;
-    const char *own = app_value(run->call, "key-env");
-
     if (status == QUIPU_IO || status == QUIPU_UNSUPPORTED || status == QUIPU_NOT_FOUND) {
         app_report(
             run->call,
             "--base-url URL or $QUIPU_BASE_URL names the endpoint; its key is read from $%s, "
             "another variable (--key-env) or a file (--key-file)",
-            own != NULL ? own : keys[number > 0 ? number : 0]);
+            chat_key_variable(run->call));
     }
 }
 
@@ -479,15 +485,39 @@ static void chat_note(const chat_run *run, const app_tool *tool, const char *bet
     fprintf(stderr, "]%s\n", app_style(run->colours, APP_PLAIN));
 }
 
+/* Arguments without white space between their parts: with it, a model could push what matters off
+ * the screen. Absent: no memory. */
+static quipu_str chat_arguments(quipu_str json, quipu_arena *arena)
+{
+    char *text = quipu_arena_alloc(arena, json.n + 1);
+    size_t n = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; text != NULL && i < json.n; i++) {
+        const char c = json.p[i];
+
+        if (!quoted && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
+            continue;
+        }
+        text[n++] = c;
+        if (quoted && c == '\\' && i + 1 < json.n) {
+            text[n++] = json.p[++i];
+        } else if (c == '"') {
+            quoted = !quoted;
+        }
+    }
+    return (quipu_str){text, n};
+}
+
 /* Shows a call, and asks where it is not allowed yet. */
-static chat_consent chat_consents(chat_run *run, app_tool *tool, const quipu_part *call)
+static chat_consent chat_consents(chat_run *run, app_tool *tool, quipu_str arguments)
 {
     if (run->last != '\n') { /* an answer's text stands before it */
         chat_print(run, quipu_cstr("\n"));
     }
     if (!tool->allowed && run->asks) {
         fprintf(stderr, "The model calls %s with:\n", tool->offered.name.p);
-        (void)app_put_wrapped(stderr, call->json.text, "  ", app_columns() - 2);
+        (void)app_put_wrapped(stderr, arguments, "  ", app_columns() - 2);
         return chat_ask(run, tool);
     }
     if (!tool->allowed) {
@@ -495,7 +525,7 @@ static chat_consent chat_consents(chat_run *run, app_tool *tool, const quipu_par
                    tool->offered.name.p);
         return CHAT_NOT_ALLOWED;
     }
-    chat_note(run, tool, " ", call->json.text);
+    chat_note(run, tool, " ", arguments);
     return CHAT_RUNS;
 }
 
@@ -520,11 +550,15 @@ static quipu_status chat_on_tool(void *ctx, const quipu_part *call,
 {
     chat_run *run = ctx;
     app_tool *tool = app_tools_find(&run->tools, call->name);
+    const quipu_str arguments = chat_arguments(call->json.text, arena);
 
+    if (arguments.p == NULL) {
+        return QUIPU_NOMEM;
+    }
     if (tool == NULL) {
         return app_tools_error("there is no such tool", arena, ret_result);
     }
-    switch (chat_consents(run, tool, call)) {
+    switch (chat_consents(run, tool, arguments)) {
     case CHAT_RUNS:
         return chat_run_tool(run, tool, call, within->deadline_ms, arena, ret_result);
     case CHAT_REFUSED:
@@ -871,6 +905,9 @@ static int chat_run_verb(const app_call *call)
         (void)signal(SIGPIPE, SIG_IGN); /* a tool may end before it has read its arguments */
     }
     code = app_provider_open(call, &run.provider);
+    if (app_tools_wanted(call)) { /* the provider has it; tools are not to show or to send it */
+        (void)unsetenv(chat_key_variable(call));
+    }
     if (code == APP_OK) {
         code = app_tools_begin(&run.tools, call, run.asks, &run.stopped);
     }

@@ -142,6 +142,26 @@ class Commands(Tools):
         self.assertEqual(self.result("s", "--tool", f"s={left}"), {"result": "done"})
         self.assert_gone(self.wait_for(pid))
 
+    def test_one_that_leaves_its_process_group_is_ended(self):
+        leaves = self.folder / "leaves"
+        leaves.write_text(f"#!{sys.executable}\nimport os, time\n"
+                          "os.setpgid(0, os.getpgid(os.getppid()))\ntime.sleep(600)\n")
+        leaves.chmod(0o755)
+        got = self.result("s", "--tool", f"s={leaves}", "--tool-timeout", "1")
+        self.assertEqual(got, {"error": "no answer within 1 seconds"})
+
+    def test_a_tool_gets_neither_our_files_nor_our_key(self):
+        look = self.folder / "look"
+        look.write_text(f"#!{sys.executable}\nimport json, os\nheld = []\n"
+                        "for fd in range(1024):\n    try:\n        os.fstat(fd)\n"
+                        "    except OSError:\n        continue\n    held.append(fd)\n"
+                        "print(json.dumps([held, [n for n in os.environ if 'KEY' in n]]))\n")
+        look.chmod(0o755)
+        for option, left in (((), ["OTHER_KEY"]), (("--key-env", "OTHER_KEY"), ["OPENAI_API_KEY"])):
+            got = self.result("s", "--tool", f"s={look}", *option,
+                              env={"OPENAI_API_KEY": "secret", "OTHER_KEY": "other"})
+            self.assertEqual(got["result"], [[0, 1, 2], left])
+
     def test_output_has_a_limit(self):
         def output(n):
             tool = self.script(f"out{n}", f"head -c {n} /dev/zero | tr '\\0' x")
@@ -232,6 +252,11 @@ class Consent(Tools):
                 terminal.finish()
                 self.assertEqual(terminal.code, 0)
                 self.run_quipu("rm", "k", "--yes")
+
+    def test_blanks_between_arguments_push_nothing_off_the_screen(self):
+        terminal = self.open_chat("call", "--tool", "say=cat", env={"QUIPU_EDITOR_LIBRARY": "none"})
+        self.asked(terminal, 'say {"a b":1,' + " \t" * 200 + '"c":"d  \\" e"}', "y")
+        self.assertIn('  {"a b":1,"c":"d  \\" e"}', terminal.text())
 
     def test_ctrl_c_at_the_question_ends_the_turn_and_not_the_chat(self):
         for library in ("none", "libreadline"):
@@ -409,7 +434,7 @@ class Servers(Tools):
         err = self.ask("fine", "--yes", "--mcp", self.server("names")).err
         names = [t["function"]["name"] for t in self.requests()[-1]["tools"]]
         self.assertEqual(names, ["fine", "x" * 64])
-        self.assertEqual(err.count("is left out"), 6)
+        self.assertEqual(err.count("is left out"), 7)
         self.ask("s_fine", "--yes", "--mcp", f"s={self.server('names')}")
         self.assertEqual(self.requests()[-1]["tools"][0]["function"]["name"], "s_fine")
 
@@ -420,6 +445,9 @@ class Servers(Tools):
         self.assertEqual(len(self.requests()[-1]["tools"]), TOOLS_MAX)
         err = self.ask("x", "--yes", "--mcp", self.server(f"many{TOOLS_MAX + 1}"), code=2).err
         self.assertIn("at most 128 tools", err)
+        for count, code, wanted in ((TOOLS_MAX, 0, "left out"), (TOOLS_MAX + 1, 2, "at most 128")):
+            err = self.ask("x", "--yes", "--mcp", self.server(f"bad{count}"), code=code).err
+            self.assertEqual((wanted in err, err.count("left out")), (True, TOOLS_MAX))
         servers = [word for number in range(16)
                    for word in ("--mcp", f"s{number}={self.server('good')}")]
         self.ask("s15_echo", "--yes", *servers)
@@ -458,9 +486,6 @@ class Files(Tools):
                       {"name": "words", "command": "echo", "args": ["a  b", "|"]}],
             "mcpServers": {"other": {"type": "stdio", "command": sys.executable,
                                      "args": [str(SERVER), "good"], "env": {"CITY": "Lima"}}}})
-        for count, code, wanted in ((TOOLS_MAX, 0, "left out"), (TOOLS_MAX + 1, 2, "at most 128")):
-            err = self.ask("x", "--yes", "--mcp", self.server(f"bad{count}"), code=code).err
-            self.assertEqual((wanted in err, err.count("left out")), (True, TOOLS_MAX))
         self.assertEqual(self.result('weather {"city":"Oslo"}', *args), {"city": "Oslo"})
         offered = self.requests()[-1]["tools"][0]["function"]
         self.assertEqual((offered["description"], offered["parameters"]),
@@ -474,6 +499,7 @@ class Files(Tools):
                               ("[]", "neither"), ({"tools": [7]}, '"command"'),
                               ({"tools": [{"name": "a"}]}, '"a" cannot be used'),
                               ({"tools": [{**tool, "inputSchema": 1}]}, '"inputSchema"'),
+                              ({"tools": [{**tool, "inputSchema": {}}]}, '"type": "object"'),
                               ({"tools": [{**tool, "args": [1]}]}, '"args"'),
                               ({"tools": [tool, tool]}, "two tools"),
                               ({"tools": [{**tool, "name": "a b"}]}, 'no tool "a b"'),
@@ -493,4 +519,3 @@ class Files(Tools):
 
 if __name__ == "__main__":
     harness.main()
-                              ({"tools": [{**tool, "inputSchema": {}}]}, '"type": "object"'),
