@@ -130,9 +130,11 @@ def talk_gemini(body):
 
 def refusal(path, body):
     """Why Anthropic's API refuses a request; None: it does not."""
-    blocks = [b["type"] for m in json.loads(body).get("messages", [])
-              for b in m["content"] if isinstance(b, dict)]
-    if "/v1/messages" in path and "tool_use" in blocks and not json.loads(body).get("tools"):
+    if "/v1/messages" not in path:
+        return None
+    body = json.loads(body)
+    blocks = [b["type"] for m in body["messages"] for b in m["content"] if isinstance(b, dict)]
+    if "tool_use" in blocks and not body.get("tools"):
         return {"type": "invalid_request_error", "message": "calls of tools, and no tools"}
     return None
 
