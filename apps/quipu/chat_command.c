@@ -4,7 +4,6 @@
  * Owns: nothing. Called by: cmd_chat.c between turns, on the main thread. Locks: none. */
 #include "chat_command.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -755,7 +755,7 @@ static void chat_recall_lines(chat_run *run)
     quipu_error error = {0};
 
     range.flags = QUIPU_RANGE_LAST;
-    range.limit = 2 * APP_EDIT_HISTORY_MAX; /* every other one is an answer */
+    range.limit = INT64_C(2) * APP_EDIT_HISTORY_MAX; /* every other one is an answer */
     if (quipu_session_get(run->store, run->key, &range, NULL, &history, &error) != QUIPU_OK) {
         return;
     }

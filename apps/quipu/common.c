@@ -311,6 +311,7 @@ static bool common_log_options(const app_call *call, quipu_open_options *options
 bool app_open_options(const app_call *call, app_need need, quipu_open_options *ret_options)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    const char *const feed = getenv("QUIPU_FEED");
     int64_t wait_s = -1;
 
     if (!app_number(call, "wait", 0, COMMON_WAIT_S_MAX, &wait_s) ||
@@ -327,8 +328,7 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
     if (need == APP_NEED_REPAIR) {
         options.flags |= QUIPU_OPEN_REPAIR;
     }
-    if (app_given(call, "feed") ||
-        (getenv("QUIPU_FEED") != NULL && strcmp(getenv("QUIPU_FEED"), "on") == 0)) {
+    if (app_given(call, "feed") || (feed != NULL && strcmp(feed, "on") == 0)) {
         options.flags |= QUIPU_OPEN_FEED; /* for quipu feed, which other programs may follow */
     }
     options.tenant = app_text_value(call, "tenant");

@@ -43,7 +43,11 @@ static char **file_words(app_tools *tools, const app_tree *entry, bool splits, c
     }
     words =
         quipu_arena_alloc(&tools->arena, ((args != NULL ? args->count : 0) + 2) * sizeof(*words));
-    if (words == NULL || (words[count++] = file_text(tools, command)) == NULL) {
+    if (words == NULL) {
+        return NULL;
+    }
+    words[count] = file_text(tools, command);
+    if (words[count++] == NULL) {
         return NULL;
     }
     for (const app_tree *one = args != NULL ? args->first : NULL; one != NULL; one = one->next) {

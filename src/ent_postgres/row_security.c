@@ -23,7 +23,7 @@
 #define ROW_SECURITY_SETTING "quipu.tenant"
 #define ROW_SECURITY_POLICY QP_PG_ROW_POLICY
 #define ROW_SECURITY_SQL_MAX 65536
-#define ROW_SECURITY_NAME_SIZE (2 * QP_PG_NAME_SIZE)
+#define ROW_SECURITY_NAME_SIZE ((size_t)2 * QP_PG_NAME_SIZE)
 
 /* ---- every transaction --------------------------------------------------------------------------
  */

@@ -29,7 +29,7 @@
 #endif
 
 #include "base/error.h"
-#include "ent/db.h"
+#include "ent/db.h" /* IWYU pragma: keep: what an ent_db is */
 #include "ent_sqlite/backup.h"
 #include "ent_sqlite/page_vfs.h"
 
@@ -210,8 +210,10 @@ static bool encrypt_like_plain(const encrypt_place *place)
     const int fd = open(place->copy, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     struct stat plain;
     struct stat copy;
-    bool ok = fd >= 0 && fstat(place->plain, &plain) == 0 && fstat(fd, &copy) == 0;
+    bool ok;
 
+    assert(place->plain >= 0);
+    ok = fd >= 0 && fstat(place->plain, &plain) == 0 && fstat(fd, &copy) == 0;
     if (ok && (plain.st_uid != copy.st_uid || plain.st_gid != copy.st_gid)) {
         ok = fchown(fd, plain.st_uid, plain.st_gid) == 0;
     }
@@ -348,7 +350,7 @@ quipu_status qp_sqlite_encrypt(const char *path, const ent_sqlite_options *optio
                                quipu_error *reterr)
 {
     char resolved[QP_SQLITE_PATH_MAX];
-    encrypt_place place = {.plain = -1};
+    encrypt_place place = {.path = path, .plain = -1};
     ent_db *db = NULL;
     quipu_status status = qp_sqlite_open(path, options, NULL, &db, reterr);
 
@@ -374,7 +376,7 @@ quipu_status qp_sqlite_encrypt_end(const char *path, const ent_sqlite_options *o
                                    qp_keys *keys, quipu_error *reterr)
 {
     char resolved[QP_SQLITE_PATH_MAX];
-    encrypt_place place;
+    encrypt_place place = {.path = path, .plain = -1};
     ent_db *db = NULL;
     quipu_status status = qp_sqlite_open(path, options, keys, &db, reterr);
 

@@ -9,10 +9,12 @@
 
 #include <quipu/base.h>
 
+/* NOLINTBEGIN(readability-identifier-naming): the names are OpenSSL's */
 typedef struct evp_cipher_ctx_st EVP_CIPHER_CTX;
 typedef struct evp_cipher_st EVP_CIPHER;
 typedef struct evp_md_st EVP_MD;
 typedef struct engine_st ENGINE;
+/* NOLINTEND(readability-identifier-naming) */
 
 #define QP_GCM_GET_TAG 0x10 /* EVP_CTRL_AEAD_GET_TAG */
 #define QP_GCM_SET_TAG 0x11 /* EVP_CTRL_AEAD_SET_TAG */
