@@ -6,6 +6,7 @@
 set -eu
 source_dir=${QUIPU_SOURCE_DIR:?}
 build=${QUIPU_BINARY_DIR:?}
+source "$source_dir/tests/node/tap.sh"
 package="$source_dir/bindings/node"
 if ! node=$("$source_dir/tools/node.sh" "$build/node") ||
     ! headers=$("$source_dir/tools/node.sh" "$build/node" headers); then
@@ -26,18 +27,8 @@ ${QUIPU_CC:-cc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -fPIC -shared -fvisibilit
     -pthread -Wl,-rpath,"$build"
 export QUIPU_NODE_ADDON="$build/quipu_node.node"
 
-status=0
 cd "$package"
-log="$build/node-test.log"
-timeout 600 "$node" --test --test-reporter=tap test/*.test.js >"$log" 2>&1 || status=$?
-# The driver counts these lines.
-sed -n -E -e 's/^ok [0-9]+ - (.*)/OK \1/p' -e 's/^not ok [0-9]+ - (.*)/FAILED \1/p' \
-    "$log" | tr ' ,' '__' |
-    sed -E -e 's/^OK_/[       OK ] /' -e 's/^FAILED_/[  FAILED  ] /'
-if [ "$status" != 0 ]; then
-    cat "$log"
-    exit 1
-fi
+node_tests "$build/node-test.log" 600 "$node" --test --test-reporter=tap test/*.test.js
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

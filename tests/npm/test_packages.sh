@@ -5,6 +5,7 @@
 set -eu
 source_dir=${QUIPU_SOURCE_DIR:?}
 build=${QUIPU_BINARY_DIR:?}
+source "$source_dir/tests/node/tap.sh"
 package="$source_dir/bindings/node"
 export QUIPU_NODE_ADDON="$build/quipu_node.node"
 if ! node=$("$source_dir/tools/node.sh" "$build/node" pinned) || [ ! -f "$QUIPU_NODE_ADDON" ]; then
@@ -39,18 +40,8 @@ cp -r "$package"/*.js "$package"/*.mjs "$package"/*.ts "$package"/*.mts "$packag
 cp "$package"/test/mastra.test.mjs "$package"/examples/mastra.mjs "$package"/test/*.ts "$folder"
 export QUIPU_CLAUDE_SDK="$folder/node_modules/@anthropic-ai/claude-agent-sdk/sdk.mjs"
 cd "$folder"
-status=0
-log="$build/npm-test.log"
-timeout 900 "$node" --test --test-reporter=tap "$package/test/claude.test.js" mastra.test.mjs \
-    >"$log" 2>&1 || status=$?
-# The driver counts these lines.
-sed -n -E -e 's/^ok [0-9]+ - (.*)/OK \1/p' -e 's/^not ok [0-9]+ - (.*)/FAILED \1/p' \
-    "$log" | tr ' ,' '__' |
-    sed -E -e 's/^OK_/[       OK ] /' -e 's/^FAILED_/[  FAILED  ] /'
-if [ "$status" != 0 ]; then
-    cat "$log"
-    exit 1
-fi
+node_tests "$build/npm-test.log" 900 "$node" --test --test-reporter=tap \
+    "$package/test/claude.test.js" mastra.test.mjs
 
 tsc=("$node" node_modules/typescript/bin/tsc --strict --noEmit --target es2023 --module nodenext)
 "${tsc[@]}" --exactOptionalPropertyTypes --noUncheckedIndexedAccess types.ts
