@@ -14,20 +14,12 @@
 static const char *const en_key = "the key, the key, the key, 32 b.";
 static const char *const en_other = "another key, another key, 32 by.";
 
-static size_t en_give(void *ctx, void *ret_key, size_t size)
-{
-    const size_t n = strlen(ctx);
-
-    memcpy(ret_key, ctx, n < size ? n : size);
-    return n;
-}
-
 static quipu_open_options en_options(const char *key, uint32_t flags)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
 
     options.flags = flags;
-    options.key = key != NULL ? en_give : NULL;
+    options.key = key != NULL ? st_give_key : NULL;
     options.key_ctx = (void *)(uintptr_t)key;
     options.deadline_ms = 200;
     return options;

@@ -11,20 +11,12 @@ static const char *const rk_old = "old key, old key, old key, 32 b.";
 static const char *const rk_new = "new key, new key, new key, 32 b.";
 static const char *const rk_phrase = "open sesame";
 
-static size_t rk_give(void *ctx, void *ret_key, size_t size)
-{
-    const size_t n = strlen(ctx);
-
-    memcpy(ret_key, ctx, n < size ? n : size);
-    return n;
-}
-
 static quipu_status rk_try(const char *path, const char *key, uint32_t flags, quipu_store **ret)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
 
     options.flags = flags;
-    options.key = rk_give;
+    options.key = st_give_key;
     options.key_ctx = (void *)(uintptr_t)key;
     return quipu_open(path, &options, ret, NULL);
 }
@@ -40,7 +32,7 @@ static quipu_store *rk_open(const char *path, const char *key, uint32_t flags)
 static quipu_status rk_change(quipu_store *store, const char *key, uint32_t flags,
                               quipu_error *reterr)
 {
-    return quipu_rekey(store, rk_give, (void *)(uintptr_t)key, flags, NULL, reterr);
+    return quipu_rekey(store, st_give_key, (void *)(uintptr_t)key, flags, NULL, reterr);
 }
 
 static void rk_make(char path[T_PATH_MAX])
@@ -191,10 +183,10 @@ static void what_is_no_new_key_is_refused(void **state)
     long_phrase[1024] = '\0';
     T_OK(rk_change(store, long_phrase, PHRASE, &error));
     T_OK(rk_change(store, rk_old, 0, &error));
-    T_STATUS(quipu_rekey(NULL, rk_give, NULL, 0, NULL, &error), QUIPU_MISUSE);
+    T_STATUS(quipu_rekey(NULL, st_give_key, NULL, 0, NULL, &error), QUIPU_MISUSE);
     quipu_close(store);
     options.flags = QUIPU_OPEN_READ_ONLY;
-    options.key = rk_give;
+    options.key = st_give_key;
     options.key_ctx = (void *)(uintptr_t)rk_old;
     T_OK(quipu_open(path, &options, &store, NULL));
     T_STATUS(rk_change(store, rk_new, 0, &error), QUIPU_MISUSE);
