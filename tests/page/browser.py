@@ -88,15 +88,24 @@ class Case(server.Case):
         return "#/" + "/".join(urllib.parse.quote(str(part), safe="") for part in parts)
 
     def enter(self, *parts, page=None, token=None):
-        """Open a place with a token."""
+        """Open a place with a token, in a document of its own: a change of the fragment alone loads
+        nothing, and what a test waits for could be what was there before."""
         page = page or self.page
+        if page.url.startswith(self.address):
+            self.assertEqual(page.evaluate("window.refused"), [])  # goes with its document
+            page.goto("about:blank")
         page.goto(f"{self.address}/#token={token or self.token}&/{self.hash(*parts)[2:]}")
         page.wait_for_selector(".row, .sidelist .empty", state="attached")
         return page
 
     def go(self, *parts, page=None):
-        """Another place of the open page."""
-        (page or self.page).evaluate("place => { location.hash = place; }", self.hash(*parts))
+        """Another place of the open page; returns when the page knows of it."""
+        (page or self.page).evaluate("""place => new Promise((done) => {
+          const before = location.href;
+          addEventListener("hashchange", done, { once: true });
+          location.hash = place;
+          if (location.href === before) done();
+        })""", self.hash(*parts))
 
     def message(self, seq, page=None):
         """The element of a message, once it is there."""

@@ -435,14 +435,14 @@ class Actions(browser.Case):
     def test_every_view_is_copied_as_json_and_exported(self):
         self.append("s", event(1, [], members={"actions": {"stateDelta": {"seats": 3}}}))
         self.run_quipu("memory", "add", "s", "Known.")
-        page = self.enter(page=self.new_page(
-            permissions=["clipboard-read", "clipboard-write"], accept_downloads=True))
+        page = self.new_page(permissions=["clipboard-read", "clipboard-write"],
+                             accept_downloads=True)
         for view, check in (("prompt", lambda got: got["contents"]),
                             ("state", lambda got: got == {}),
                             ("state/1", lambda got: got == {"seats": 3}),
                             ("memory", lambda got: got[0]["content"] == "Known."),
                             ("forks", lambda got: got["session"]["key"] == "s")):
-            self.go("s", "s", *view.split("/"), page=page)
+            self.enter("s", "s", *view.split("/"), page=page)
             bar = page.locator(".bar")
             bar.get_by_role("button", name="Copy JSON").wait_for()
             self.until("() => !document.querySelector('[aria-busy]')", page=page)
