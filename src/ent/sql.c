@@ -433,6 +433,7 @@ static void sql_select(sql_writer *w)
     while (sql_peek(w) == QP_MARK_WITHOUT) {
         (void)sql_take(w);
         const unsigned field = sql_take(w);
+        assert(field < w->entity->field_count && field < ENT_FIELDS_MAX);
         QP_FIELDS_ADD(&without, field);
     }
     sql_puts(w, "SELECT ");

@@ -252,7 +252,9 @@ bool qp_crypt_wrap(const uint8_t master[QP_CRYPT_KEY], const uint8_t file_key[QP
                     EVP_CIPHER_CTX_ctrl(ctx, QP_GCM_GET_TAG, QP_CRYPT_TAG, params->tag) == 1;
 
     assert(file_key != NULL);
-    memcpy(params->wrapped, wrapped, sizeof(wrapped));
+    if (ok) {
+        memcpy(params->wrapped, wrapped, sizeof(wrapped));
+    }
     EVP_CIPHER_CTX_free(ctx);
     return ok;
 }

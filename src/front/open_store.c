@@ -158,6 +158,7 @@ quipu_status qp_place_file(const char *uri, const char **ret_path, quipu_error *
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(path != NULL);
     if (open_store_is_remote(path) || qp_engine_of(path)->schemes[0] != NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "only a store in a file can be encrypted: a server encrypts what it "
