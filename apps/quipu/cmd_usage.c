@@ -167,14 +167,15 @@ static quipu_status usage_row(usage_job *job, const quipu_usage_row *row, quipu_
 /* All pages. */
 static quipu_status usage_read(usage_job *job, quipu_error *error)
 {
+    quipu_usage_query query = job->query;
     char cursor[APP_MESSAGE_MAX] = "";
     quipu_status status;
 
     do {
         quipu_usage_report *report = NULL;
 
-        job->query.after = cursor[0] != '\0' ? quipu_cstr(cursor) : (quipu_str){NULL, 0};
-        status = quipu_usage_get(job->store, &job->query, NULL, &report, error);
+        query.after = cursor[0] != '\0' ? quipu_cstr(cursor) : (quipu_str){NULL, 0};
+        status = quipu_usage_get(job->store, &query, NULL, &report, error);
         if (status != QUIPU_OK) {
             return status;
         }

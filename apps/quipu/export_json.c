@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "export_as.h"
-#include "render.h"
 
 /* ---- OpenAI ----------------------------------------------------------------------------------
  */
@@ -226,7 +225,7 @@ static void otlp_ids(app_export_json *self, int64_t seq, unsigned place)
     char trace[33];
     char span[17];
 
-    for (int i = 0; i < 16; i++) {
+    for (size_t i = 0; i < 16; i++) {
         const unsigned turn = i >= 8 ? (unsigned)(self->turn >> (8 * (15 - i)) & 0xff) : 0;
 
         (void)snprintf(trace + 2 * i, 3, "%02x", (self->uid.b[i] ^ turn) & 0xffU);

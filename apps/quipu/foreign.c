@@ -11,7 +11,6 @@
 #include "foreign.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -16,6 +16,7 @@ static size_t memory_edit_distance(quipu_str text, const char id[QUIPU_UUID_TEXT
 {
     size_t differ = text.n < QUIPU_UUID_TEXT_SIZE - 1 ? 0 : text.n - (QUIPU_UUID_TEXT_SIZE - 1);
 
+    assert(text.p != NULL || text.n == 0);
     for (size_t i = 0; i < text.n && i < QUIPU_UUID_TEXT_SIZE - 1; i++) {
         const char byte = text.p[i];
 
