@@ -384,9 +384,12 @@ static quipu_status context_ask(context_call *run, const quipu_call_options *cal
         status = QP_SLICE_READ(&rows, quipu_model_row, &turn->memory, reterr);
         own->models = &rows;
     }
-    return status == QUIPU_OK ? qp_memory_context_ask(turn->store, own, call, &turn->memory,
-                                                      &run->result->pub, reterr)
-                              : status;
+    if (status == QUIPU_OK) {
+        status =
+            qp_memory_context_ask(turn->store, own, call, &turn->memory, &run->result->pub, reterr);
+    }
+    own->models = NULL; /* the rows were of this call */
+    return status;
 }
 
 /* See <quipu/agent.h>. The result takes the turn's arena over, so that nothing is copied; on

@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/str.h"
-
 /* In the order of their enums in <quipu/store.h>: the place in a list is the enum's value. 0 is no
  * value, and has no name. */
 static const char *const memory_kinds[] = {"", "observation", "reflection"};

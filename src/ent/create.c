@@ -196,6 +196,7 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
     assert(entity->field_count > 0);
     /* The struct is on the caller's stack and not cleared: every member that is read later is
      * set here. */
+    ret_row->slots[0] = (qp_value){.kind = QP_NULL};
     ret_row->given = (qp_fields){{0, 0}};
     ret_row->key_given_out = false;
     ret_row->owner_known = false;
