@@ -23,7 +23,6 @@
 #include "memory/transcript.h"
 #include "memory/worker.h"
 
-#define OBSERVE_KNOWN_MAX 50      /* lines that a model may replace */
 #define OBSERVE_KNOWN_TOKENS 1000 /* of them all */
 #define OBSERVE_BYTES_PER_TOKEN                                                                    \
     4                          /* at least: no text has more tokens than a quarter of its bytes */
@@ -105,7 +104,7 @@ static quipu_status observe_known(observe_run *run, quipu_error *reterr)
     /* Reflections repeat what lines say: only observations can be replaced. */
     query.kind = QUIPU_OBSERVATION;
     query.session_key = run->lease->scope;
-    query.recent = OBSERVE_KNOWN_MAX;
+    query.recent = QP_MEMORY_KNOWN_MAX; /* that a model may replace */
     /* Of this very scope: the lines of other sessions are not this model's to change. */
     query.flags = QUIPU_MEMORY_SCOPE;
     if (status == QUIPU_OK) {
@@ -124,6 +123,30 @@ static quipu_status observe_known(observe_run *run, quipu_error *reterr)
         }
         run->known_from--;
     }
+    return QUIPU_OK;
+}
+
+/* Notes which lines are shown: the commit compares them with what is there then. The list does not
+ * live that long. */
+static quipu_status observe_note(const observe_run *run, qp_worker_items *items,
+                                 quipu_error *reterr)
+{
+    const size_t count = run->known->memories.count - run->known_from;
+    quipu_memory *lines = qp_arena_take(&run->worker->texts, (count + 1) * sizeof(*lines));
+    quipu_status status = lines != NULL ? QUIPU_OK : QUIPU_NOMEM;
+
+    assert(count <= QP_MEMORY_KNOWN_MAX);
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        const quipu_memory *line = quipu_memory_at(run->known->memories, run->known_from + i);
+
+        lines[i] = (quipu_memory){.kind = line->kind, .id = line->id};
+        status = quipu_arena_copy(&run->worker->texts, line->content, &lines[i].content);
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no memory for what is known");
+    }
+    items->known = lines;
+    items->known_count = count;
     return QUIPU_OK;
 }
 
@@ -449,6 +472,9 @@ quipu_status qp_worker_observe(qp_worker *worker, const qp_job_lease *lease,
                               reterr);
     if (status == QUIPU_OK) {
         status = observe_known(run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = observe_note(run, items, reterr);
     }
     if (status == QUIPU_OK) {
         status = observe_pieces(run, items, reterr);

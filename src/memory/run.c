@@ -231,6 +231,8 @@ static qp_memory_batch run_batch(const quipu_history *history, const quipu_messa
      * arena until the commit. */
     return (qp_memory_batch){.items = kept->items,
                              .count = kept->count,
+                             .known = kept->known,
+                             .known_count = kept->known_count,
                              .done_seq = last != NULL ? last->seq : history->session->next_seq - 1,
                              .done_tokens =
                                  last != NULL ? last->tokens_total : history->session->token_count};
@@ -301,7 +303,7 @@ static quipu_status run_one(qp_worker *run, qp_memory_work *work, bool *ret_more
     quipu_history *history = NULL;
     quipu_call_options call;
     qp_memory_stored stored = {.observations = 0};
-    qp_worker_items kept = {NULL, 0, 0};
+    qp_worker_items kept = {.items = NULL};
     quipu_messages shown = {NULL, 0, 0};
     size_t count = 0;
     quipu_status status = qp_call_left(run->within, &call, reterr);

@@ -55,6 +55,9 @@ typedef struct qp_worker_items {
     quipu_memory *items;
     size_t count;
     size_t room;
+    const quipu_memory
+        *known;         /* lines that a model was shown with the messages: their ids and... */
+    size_t known_count; /* ...contents, in the arena, too */
 } qp_worker_items;
 
 /* Append one item, whose texts live as long as the arena. */

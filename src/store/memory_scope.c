@@ -644,6 +644,51 @@ static quipu_status memory_scope_check(const memory_scope_commit *commit, ent_db
     return QUIPU_OK;
 }
 
+/* Whether a known line is among the rows, and says what it said. */
+static bool memory_scope_is_there(const qp_observation_list *rows, const quipu_memory *line)
+{
+    size_t at = 0;
+
+    while (at < rows->n && memcmp(rows->items[at].id.b, line->id.b, sizeof(line->id.b)) != 0) {
+        at++;
+    }
+    return at < rows->n && quipu_str_eq(rows->items[at].content, line->content);
+}
+
+/* Lines of the scope may be those of other sessions of the user. When one of them was forgotten,
+ * erased or corrected while a model thought, its answer may still have the words. A line that was
+ * only retired stays in the history, and refuses nothing. */
+static quipu_status memory_scope_known(const memory_scope_commit *commit, ent_db *db,
+                                       quipu_arena *scratch, quipu_error *reterr)
+{
+    const qp_memory_batch *batch = commit->batch;
+    quipu_uuid ids[QP_MEMORY_KNOWN_MAX];
+    qp_observation_list rows = {0};
+    bool there = true;
+    quipu_status status;
+
+    assert(batch->known_count <= QP_MEMORY_KNOWN_MAX && ent_depth(db) > 0);
+    if (batch->count == 0 || batch->known_count == 0) {
+        return QUIPU_OK; /* nothing is stored that could repeat it */
+    }
+    for (size_t i = 0; i < batch->known_count; i++) {
+        ids[i] = batch->known[i].id;
+    }
+    status = qp_observation_find(
+        db, scratch,
+        &(qp_observation_query){.where = {.tenant = ent_eq(commit->store->tenant),
+                                          .id = ent_in(ids, batch->known_count)}},
+        &rows, reterr);
+    for (size_t i = 0; i < batch->known_count && status == QUIPU_OK; i++) {
+        there = there && memory_scope_is_there(&rows, &batch->known[i]);
+    }
+    return status == QUIPU_OK && !there
+               ? qp_error_set(reterr, QUIPU_CONFLICT,
+                              "a memory that the model was shown was edited or deleted while it "
+                              "answered; nothing was stored")
+               : status;
+}
+
 /* The observations that are standing lines of a scope, oldest first. */
 static quipu_status memory_scope_standing(const quipu_store *store, ent_db *db,
                                           quipu_arena *scratch, quipu_str scope,
@@ -817,11 +862,14 @@ static quipu_status memory_scope_commit_work(void *ctx, ent_db *db, quipu_arena 
 
     commit->stored = (qp_memory_stored){.observations = 0};
     commit->generation = qp_sum(commit->work->generation, batch->count > 0);
-    /* Refusals come first: the session, its numbers, and then the lease, where the job ends. A
-     * worker that was overtaken has written nothing. */
+    /* Refusals come first: the session, its numbers, then the lease, where the job ends, and what
+     * the observer knew. A worker that was overtaken has written nothing. */
     status = memory_scope_check(commit, db, scratch, &row, &mark, reterr);
     if (status == QUIPU_OK) {
         status = memory_scope_end_job(commit, db, scratch, row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = memory_scope_known(commit, db, scratch, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_memory_scope_name(row, scratch, &scope, reterr);

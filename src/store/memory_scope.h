@@ -158,6 +158,8 @@ QUIPU_MUST_USE quipu_status qp_memory_claim(quipu_store *store, const qp_call *c
                                             quipu_arena *arena, qp_memory_work *ret_work,
                                             quipu_error *reterr);
 
+#define QP_MEMORY_KNOWN_MAX 50 /* lines of the scope that one question shows */
+
 /* What a worker observed in the messages behind its watermark, up to done_seq. */
 typedef struct qp_memory_batch {
     quipu_memory *items; /* observations; a commit sets key, generation, tokens and id of those that
@@ -165,6 +167,11 @@ typedef struct qp_memory_batch {
     size_t count;
     int64_t done_seq;
     int64_t done_tokens; /* the running total of message done_seq */
+
+    /* What the observer was shown of the scope besides the messages. An answer may say it again in
+     * other words, so that each must be there still, and say the same. */
+    const quipu_memory *known;
+    size_t known_count; /* at most QP_MEMORY_KNOWN_MAX */
 } qp_memory_batch;
 
 typedef struct qp_memory_stored {
@@ -174,7 +181,8 @@ typedef struct qp_memory_stored {
 } qp_memory_stored;
 
 /* Store it and move the watermark, in one transaction; `work` moves along. QUIPU_CONFLICT: the
- * lease is lost, or the session was deleted; nothing is stored. */
+ * lease is lost, the session was deleted, or a known line was edited or deleted; nothing is
+ * stored. */
 QUIPU_MUST_USE quipu_status qp_memory_commit(quipu_store *store, const qp_call *call,
                                              const quipu_memory_options *options,
                                              qp_memory_work *work, const qp_memory_batch *batch,

@@ -243,6 +243,68 @@ static void a_known_line_that_is_forgotten_under_a_lease_does_not_come_back(void
     mt_clean(self->store);
 }
 
+static void hostile_forgets_of_the_other(model_fake *self)
+{
+    self->before = NULL;
+    T_OK(hostile_forget(self->store, "one", 2, 2));
+}
+
+static void hostile_deletes_the_other(model_fake *self)
+{
+    self->before = NULL;
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL));
+}
+
+static void hostile_corrects_the_other(model_fake *self)
+{
+    quipu_memory_list *list = model_list(self->store, "one", QUIPU_OBSERVATION, 0);
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+
+    self->before = NULL;
+    patch.kind = QUIPU_OBSERVATION;
+    patch.id = quipu_memory_at(list->memories, 0)->id;
+    patch.set = QUIPU_MEMORY_SET_CONTENT;
+    patch.content = QUIPU_STR("The user prefers water.");
+    T_OK(quipu_memory_update(self->store, &patch, NULL, NULL, NULL));
+    quipu_free(list);
+}
+
+/* A line of one session is shown with the messages of another one of its user. It is forgotten,
+ * deleted with its session, or corrected, while the model thinks: what the answer says of it in
+ * other words must not stay. */
+static void a_known_line_of_another_session_that_is_gone_does_not_come_back(void **state)
+{
+    model_state *self = *state;
+    void (*const ways[])(model_fake *) = {hostile_forgets_of_the_other, hostile_deletes_the_other,
+                                          hostile_corrects_the_other};
+
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        hostile_session(self->store, "one", "ann");
+        hostile_session(self->store, "two", "ann");
+        st_append(self->store, "one", "I prefer tea.");
+        st_append(self->store, "one", "I prefer whisky with breakfast.");
+        self->fake.answer = MODEL_ONE("The user prefers whisky.", "high", "2", "2");
+        (void)model_run_plain(self);
+        st_append(self->store, "two", "I prefer trains.");
+        self->fake.asked_size = 0;
+        self->fake.answer = MODEL_ONE("A friend of whisky prefers trains.", "high", "1", "1");
+        self->fake.before = ways[i];
+        assert_int_equal(model_run_plain(self).lost, 1);
+        assert_non_null(strstr(self->fake.asked, "whisky"));
+        assert_int_equal(model_count(self->store, "two", QUIPU_OBSERVATION), 0);
+        /* Nothing waits: the messages are asked about again, without the line. */
+        self->fake.asked_size = 0;
+        self->fake.answer = MODEL_ONE("The user prefers trains.", "high", "1", "1");
+        assert_int_equal(model_run_plain(self).observations, 1);
+        assert_null(strstr(self->fake.asked, "whisky"));
+        if (i != 1) {
+            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL));
+        }
+        T_OK(quipu_session_delete(self->store, QUIPU_STR("two"), NULL, NULL));
+    }
+    mt_clean(self->store);
+}
+
 /* Each range that cannot be passed over yet is kept with the session, up to a limit with a name. */
 static void ranges_that_are_forgotten_early_have_a_limit(void **state)
 {
@@ -711,6 +773,7 @@ int main(void)
         MODEL_TEST(forgotten_messages_are_passed_over_by_rules_and_by_models),
         MODEL_TEST(what_is_forgotten_under_a_lease_does_not_come_back),
         MODEL_TEST(a_known_line_that_is_forgotten_under_a_lease_does_not_come_back),
+        MODEL_TEST(a_known_line_of_another_session_that_is_gone_does_not_come_back),
         MODEL_TEST(ranges_that_are_forgotten_early_have_a_limit),
         MODEL_TEST(what_is_forgotten_of_a_session_is_not_of_the_next_one),
         MODEL_TEST(messages_that_a_cap_deletes_are_paid_for_once),

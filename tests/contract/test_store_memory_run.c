@@ -466,7 +466,7 @@ static void a_worker_whose_lease_was_taken_over_stores_nothing(void **state)
     quipu_memory late = {.kind = QUIPU_OBSERVATION,
                          .content = QUIPU_STR("late"),
                          .origin = QUIPU_STR(QUIPU_RULES_ORIGIN)};
-    const qp_memory_batch batch = {&late, 1, 1, 1};
+    const qp_memory_batch batch = {.items = &late, .count = 1, .done_seq = 1, .done_tokens = 1};
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_memory_stored stored;
     qp_memory_work work;
@@ -501,7 +501,7 @@ static void only_the_newest_of_two_leases_may_commit(void **state)
     quipu_memory fact = {.kind = QUIPU_OBSERVATION,
                          .content = QUIPU_STR("fact"),
                          .origin = QUIPU_STR(QUIPU_RULES_ORIGIN)};
-    const qp_memory_batch batch = {&fact, 1, 1, 7};
+    const qp_memory_batch batch = {.items = &fact, .count = 1, .done_seq = 1, .done_tokens = 7};
     quipu_arena arenas[2] = {QUIPU_ARENA_INIT, QUIPU_ARENA_INIT};
     qp_memory_stored stored;
     qp_memory_work works[2];
