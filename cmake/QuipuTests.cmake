@@ -74,6 +74,7 @@ endfunction()
 # What runs on every engine; the rest is about SQLite, its files, or no engine at all.
 set(quipu_tests_of_every_engine
     agent.context agent.context_hostile agent.context_lines agent.observe_kill agent.observe_thread
+    agent.turn_recall
     contract.adk_answer contract.adk_child contract.adk_event contract.adk_live
     contract.adk_live_thread contract.adk_rules contract.adk_service contract.adk_snapshot
     contract.batch_thread contract.chunks contract.crud contract.eager contract.key contract.older

@@ -542,6 +542,32 @@ static void fork_builds_the_prompts_that_it_shares_with_its_ancestors(void **sta
     mt_clean(world->beside);
 }
 
+/* What the ancestor prunes is still the fork's, and so are the prompts that had it; a line that is
+ * retired stays in the history of both. */
+static void fork_keeps_the_prompts_that_its_ancestor_has_pruned(void **state)
+{
+    context_world *world = *state;
+    char **prompts = world->script->prompts;
+    quipu_error err = {0};
+    quipu_uuid trains = context_stands(world, "s", "I prefer trains.");
+
+    (void)context_says(world, "one", 0);
+    context_stands(world, "s", "Prices in euros.");
+    (void)context_says(world, "two", 0);
+    context_fork(world, "s", 4, "f", "ada");
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 4, QUIPU_STR("They said two."), NULL,
+                               NULL, &err));
+    T_OK(quipu_session_prune(world->store, QUIPU_STR("s"), NULL, NULL, &err));
+    context_retire(world, trains);
+    assert_null(context_get(world->store, 2, QUIPU_NOT_FOUND));
+    for (int64_t at = 1; at <= 4; at++) {
+        T_OK(context_forked(world->store, "f", at, prompts[(at - 1) / 2], &err));
+    }
+    (void)context_says(world, "three", 0);
+    T_OK(context_forked(world->store, "f", 4, prompts[1], &err));
+    mt_clean(world->beside);
+}
+
 static void fork_of_another_user_or_of_a_deleted_session_says_so(void **state)
 {
     context_world *world = *state;
@@ -726,6 +752,7 @@ int main(void)
         CONTEXT_TEST(capped_messages_are_named_where_a_prompt_needs_them),
         CONTEXT_TEST(message_without_a_logged_prompt_has_none),
         CONTEXT_TEST(fork_builds_the_prompts_that_it_shares_with_its_ancestors),
+        CONTEXT_TEST(fork_keeps_the_prompts_that_its_ancestor_has_pruned),
         CONTEXT_TEST(fork_of_another_user_or_of_a_deleted_session_says_so),
         CONTEXT_TEST(turn_that_failed_is_repeated_with_the_same_prompt),
         CONTEXT_TEST(reported_tokens_stand_beside_the_expected_ones),
