@@ -115,11 +115,14 @@ static quipu_status erase_memories(erase_run *run, ent_db *db, quipu_str key, qu
 {
     const quipu_str tenant = run->store->tenant;
     int64_t count = 0;
-    quipu_status status = qp_observation_delete(
-        db, &(qp_observation_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)}, &count,
-        reterr);
+    quipu_status status = qp_memory_uncondense_shared(run->store, db, key, reterr);
 
     assert(key.p != NULL && ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        status = qp_observation_delete(
+            db, &(qp_observation_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)},
+            &count, reterr);
+    }
     run->receipt->pub.memories += count;
     count = 0;
     if (status == QUIPU_OK) {

@@ -715,33 +715,6 @@ quipu_status quipu_memory_update(quipu_store *store, const quipu_memory_patch *p
 /* ---- delete -----------------------------------------------------------------------------------
  */
 
-/* What was condensed into a reflection that is gone is active again: it says what the reflection
- * said of messages that nobody asked to forget. */
-static quipu_status memory_forget_restore(const quipu_store *store, ent_db *db, quipu_str session,
-                                          quipu_uuid id, quipu_error *reterr)
-{
-    const ent_where_text tenant = ent_eq(store->tenant);
-    const ent_where_text key = ent_eq(session);
-    quipu_status status = qp_observation_update(
-        db,
-        &(qp_observation_where){.tenant = tenant, .session_key = key, .condensed_into = ent_eq(id)},
-        &(qp_observation_patch){
-            .retired_at = ENT_CLEAR, .retired_why = ENT_CLEAR, .condensed_into = ENT_CLEAR},
-        NULL, reterr);
-
-    assert(ent_depth(db) > 0);
-    return status == QUIPU_OK
-               ? qp_reflection_update(db,
-                                      &(qp_reflection_where){.tenant = tenant,
-                                                             .session_key = key,
-                                                             .condensed_into = ent_eq(id)},
-                                      &(qp_reflection_patch){.retired_at = ENT_CLEAR,
-                                                             .retired_why = ENT_CLEAR,
-                                                             .condensed_into = ENT_CLEAR},
-                                      NULL, reterr)
-               : status;
-}
-
 /* Deletes what was made of messages from..to of one session: both kinds, retired ones, too. */
 static quipu_status memory_forget_lines(memory_call *call, ent_db *db, quipu_arena *scratch,
                                         quipu_str session, int64_t to, quipu_error *reterr)
@@ -764,7 +737,7 @@ static quipu_status memory_forget_lines(memory_call *call, ent_db *db, quipu_are
         status = qp_reflection_delete(db, &query.reflections.where, &reflections, reterr);
     }
     for (size_t i = 0; i < gone.n && status == QUIPU_OK; i++) {
-        status = memory_forget_restore(call->store, db, session, gone.items[i].id, reterr);
+        status = qp_memory_uncondense(call->store, db, &gone.items[i], reterr);
     }
     call->removed += observations + reflections;
     return status;

@@ -386,6 +386,63 @@ quipu_status qp_memory_reflect_commit(quipu_store *store, const qp_call *call,
     return qp_store_write(store, call, memory_reflect_commit_work, &commit, reterr);
 }
 
+/* ---- what is condensed no more ------------------------------------------------------------------
+ */
+
+/* By the scope, which has an index; and by the session, whose lines had another scope before it had
+ * a user. */
+quipu_status qp_memory_uncondense(const quipu_store *store, ent_db *db, const qp_reflection *gone,
+                                  quipu_error *reterr)
+{
+    const qp_observation_where seen[] = {{.session_key = ent_eq(gone->session_key)},
+                                         {.scope = ent_eq(gone->scope)}};
+    const qp_reflection_where thought[] = {{.session_key = ent_eq(gone->session_key)},
+                                           {.scope = ent_eq(gone->scope)}};
+    /* A row of a program that knows no scopes counts in its session. */
+    const size_t sides = gone->scope.p != NULL ? 2 : 1;
+    quipu_status status = qp_observation_update(
+        db,
+        &(qp_observation_where){.tenant = ent_eq(store->tenant),
+                                .condensed_into = ent_eq(gone->id),
+                                .any_of = seen,
+                                .any_n = sides},
+        &(qp_observation_patch){
+            .retired_at = ENT_CLEAR, .retired_why = ENT_CLEAR, .condensed_into = ENT_CLEAR},
+        NULL, reterr);
+
+    assert(ent_depth(db) > 0);
+    return status == QUIPU_OK
+               ? qp_reflection_update(db,
+                                      &(qp_reflection_where){.tenant = ent_eq(store->tenant),
+                                                             .condensed_into = ent_eq(gone->id),
+                                                             .any_of = thought,
+                                                             .any_n = sides},
+                                      &(qp_reflection_patch){.retired_at = ENT_CLEAR,
+                                                             .retired_why = ENT_CLEAR,
+                                                             .condensed_into = ENT_CLEAR},
+                                      NULL, reterr)
+               : status;
+}
+
+/* Only a reflection that was said more than once can be another session's, too: a session usually
+ * has none, and pays one read. */
+quipu_status qp_memory_uncondense_shared(const quipu_store *store, ent_db *db, quipu_str key,
+                                         quipu_error *reterr)
+{
+    const qp_reflection_query query = {
+        .where = {.tenant = ent_eq(store->tenant), .session_key = ent_eq(key), .times = ent_gt(1)}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_reflection_list list = {0};
+    quipu_status status = qp_reflection_find(db, &arena, &query, &list, reterr);
+
+    assert(key.n > 0 && ent_depth(db) > 0);
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        status = qp_memory_uncondense(store, db, &list.items[i], reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
 /* ---- the ledger -------------------------------------------------------------------------------
  */
 

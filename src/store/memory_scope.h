@@ -243,6 +243,16 @@ QUIPU_MUST_USE quipu_status qp_memory_reflect_commit(quipu_store *store, const q
                                                      const qp_memory_known *condensed,
                                                      quipu_error *reterr);
 
+/* Make the lines active again that were condensed into a reflection which goes: it was made of
+ * messages that nobody asked to forget, of this session and, where another one had the same words,
+ * of that one. */
+QUIPU_MUST_USE quipu_status qp_memory_uncondense(const quipu_store *store, ent_db *db,
+                                                 const qp_reflection *gone, quipu_error *reterr);
+
+/* The same for the reflections of a session that goes, as far as other sessions have such lines. */
+QUIPU_MUST_USE quipu_status qp_memory_uncondense_shared(const quipu_store *store, ent_db *db,
+                                                        quipu_str key, quipu_error *reterr);
+
 /* Delete what the store keeps about observing a session: its row and its jobs. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db,
                                                    quipu_str key, quipu_error *reterr);

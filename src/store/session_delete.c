@@ -33,11 +33,14 @@ static quipu_status session_delete_memories(const quipu_store *store, ent_db *db
 {
     const quipu_str tenant = store->tenant;
     int64_t count = 0;
-    quipu_status status = qp_observation_delete(
-        db, &(qp_observation_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)}, &count,
-        reterr);
+    quipu_status status = qp_memory_uncondense_shared(store, db, key, reterr);
 
     assert(key.p != NULL && ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        status = qp_observation_delete(
+            db, &(qp_observation_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)},
+            &count, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_reflection_delete(
             db, &(qp_reflection_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)},

@@ -706,22 +706,29 @@ static void a_line_that_begins_to_stand_comes_from_the_words_that_made_it_stand(
  */
 
 /* So many lines of high priority about cities. */
-static void hostile_know(model_state *self, int count)
+/* Lines about cities first..first+count-1, as an observer saves them. */
+static void hostile_know_of(model_state *self, const char *key, int first, int count)
 {
     static const char *const cities[] = {"Oslo", "Rome", "Lima", "Bern", "Kyoto", "Quito"};
 
-    assert_true(count <= 6);
-    st_create(self->store, "s");
-    for (int i = 0; i < count; i++) {
+    assert_true(first + count <= 6);
+    for (int i = first; i < first + count; i++) {
         char text[100];
-        quipu_memory line = hostile_line("s", QUIPU_OBSERVATION, text);
+        quipu_memory line = hostile_line(key, QUIPU_OBSERVATION, text);
 
         (void)snprintf(text, sizeof(text), "The user has a customer in %s who pays late.",
                        cities[i]);
         line.content = quipu_cstr(text);
         line.token_count = quipu_token_estimate(line.content);
+        line.source_start = line.source_end = 1;
         (void)hostile_save(self->store, &line);
     }
+}
+
+static void hostile_know(model_state *self, int count)
+{
+    st_create(self->store, "s");
+    hostile_know_of(self, "s", 0, count);
 }
 
 static void a_reflection_that_says_nothing_of_its_lines_is_refused(void **state)
@@ -763,6 +770,51 @@ static void a_line_that_a_reflection_leaves_out_stays(void **state)
     mt_clean(self->store);
 }
 
+/* Both sessions of a user were condensed into the same words, which are stored once. When the one
+ * that holds them goes, the other one's lines say what it knows again. */
+static void a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goes(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+
+    options.reflect_tokens = 20;
+    for (int way = 0; way < 3; way++) {
+        quipu_erasure *erasure = NULL;
+
+        hostile_session(self->store, "one", "ann");
+        hostile_session(self->store, "two", "ann");
+        self->fake.answer = "{\"observations\":[]}";
+        st_append(self->store, "one", "hello");
+        st_append(self->store, "two", "hello");
+        hostile_know_of(self, "one", 0, 3);
+        hostile_know_of(self, "two", 3, 3);
+        (void)model_run_plain(self);
+        self->fake.answer = "{\"reflection\":\"Customers in cities pay late.\"}";
+        options.session_key = QUIPU_STR("one");
+        assert_int_equal(model_run(self, &options).condensed, 3);
+        options.session_key = QUIPU_STR("two");
+        assert_int_equal(model_run(self, &options).condensed, 3);
+        assert_int_equal(model_count(self->store, "one", QUIPU_REFLECTION), 1);
+        assert_int_equal(model_count(self->store, "two", QUIPU_REFLECTION), 0);
+        assert_int_equal(model_count(self->store, "two", QUIPU_OBSERVATION), 0);
+        if (way == 0) {
+            T_OK(hostile_forget(self->store, "one", 1, 1));
+        } else if (way == 1) {
+            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL));
+        } else {
+            T_OK(t_session_erase(self->store, QUIPU_STR("one"), 0, NULL, &erasure, NULL));
+            quipu_free(erasure);
+        }
+        assert_int_equal(model_count(self->store, "one", QUIPU_OBSERVATION), 0);
+        assert_int_equal(model_count(self->store, "two", QUIPU_OBSERVATION), 3);
+        if (way == 0) {
+            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL));
+        }
+        T_OK(quipu_session_delete(self->store, QUIPU_STR("two"), NULL, NULL));
+    }
+    mt_clean(self->store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -787,6 +839,7 @@ int main(void)
         MODEL_TEST(a_line_that_begins_to_stand_comes_from_the_words_that_made_it_stand),
         MODEL_TEST(a_reflection_that_says_nothing_of_its_lines_is_refused),
         MODEL_TEST(a_line_that_a_reflection_leaves_out_stays),
+        MODEL_TEST(a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
