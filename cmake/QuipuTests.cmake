@@ -96,7 +96,8 @@ set(quipu_tests_of_every_engine
     contract.store_memory_thread contract.store_message contract.store_message_parse
     contract.store_model contract.store_older contract.store_pool contract.store_purge
     contract.store_recall
-    contract.store_recall_fixture contract.store_rekey contract.store_search
+    contract.store_recall_fixture contract.store_recall_model contract.store_rekey
+    contract.store_search
     contract.store_search_index
     contract.store_search_query contract.store_search_scope contract.store_search_thread
     contract.store_session
