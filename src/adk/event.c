@@ -12,7 +12,10 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/option.h"
+#include "base/str.h"
 #include "store/message.h"
+
+#define EVENT_ROOM ((size_t)1024) /* bytes that most events fit */
 
 /* Without a made-up id or time: the message says only what the event says. The document is freed at
  * the end: the message's texts lie in the arena or in the event itself. */
@@ -44,38 +47,94 @@ quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
     return status;
 }
 
-/* Looks for a member and the beginning of its value, such as "a":", in a compact JSON text, without
- * parsing it. It may match inside a string value: callers treat a match as "perhaps". A wrong
- * "perhaps" costs a conversion that changes nothing. */
-static bool event_has(quipu_str text, quipu_str wanted)
+/* The string that begins at a quote, with its quotes; absent where it has no end. */
+static quipu_str event_string(const char *at, const char *end)
 {
-    const char *const end = text.p + text.n;
-    const char *at = text.p;
+    const char *close = at;
 
-    /* From quote to quote, since `wanted` begins with one. */
-    while ((at = memchr(at, '"', (size_t)(end - at))) != NULL) {
-        if ((size_t)(end - at) < wanted.n) {
-            return false;
+    while ((close = memchr(close + 1, '"', (size_t)(end - close - 1))) != NULL) {
+        const char *slash = close;
+
+        /* An odd number of backslashes escapes the quote. */
+        while (slash[-1] == '\\') {
+            slash--;
         }
-        if (memcmp(at, wanted.p, wanted.n) == 0) {
-            return true;
+        if ((close - slash) % 2 == 0) {
+            return (quipu_str){at, (size_t)(close + 1 - at)};
         }
-        at++;
     }
-    return false;
+    return QP_STR_ABSENT;
 }
 
-/* Whether a decoded event must be rewritten for the dialect. Times in seconds are the usual case,
- * and a search for a textual timestamp saves parsing every event. */
-static bool event_converts(const quipu_event_dialect *dialect, quipu_str stored)
+/* The first byte that is no white space, or the end. */
+static const char *event_behind(const char *at, const char *end)
 {
-    /* Names and bytes stand anywhere in an event: searching the text for one spelling is not
-     * enough. */
-    if (dialect->key_case != QUIPU_KEYS_AS_STORED || dialect->bytes != QUIPU_BYTES_AS_STORED ||
-        dialect->time == QUIPU_TIMES_RFC3339) {
+    while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r'))) {
+        at++;
+    }
+    return at;
+}
+
+/* Keys under which bytes stand, in their quotes: those of QP_NAME_BYTES, and "data" of a blob. */
+static const quipu_str event_bytes[] = {{"\"data\"", 6},
+                                        {"\"sdkBlob\"", 9},
+                                        {"\"sdk_blob\"", 10},
+                                        {"\"thoughtSignature\"", 18},
+                                        {"\"thought_signature\"", 19}};
+
+/* Whether a key, in its quotes, is a name of ADK's in the spelling that is not wanted. Most are not,
+ * by their letters alone. */
+static bool event_key_is_other(quipu_key_case wanted, quipu_str key)
+{
+    bool is_other = wanted == QUIPU_KEYS_CAMEL && memchr(key.p, '_', key.n) != NULL;
+    qp_name_kind kind;
+
+    for (size_t i = 0; i < key.n && wanted == QUIPU_KEYS_SNAKE && !is_other; i++) {
+        is_other = key.p[i] >= 'A' && key.p[i] <= 'Z';
+    }
+    return is_other && qp_name_find((quipu_str){key.p + 1, key.n - 2}, &kind) != NULL;
+}
+
+/* Whether the member of a key, in its quotes, may look different in a dialect; `value` is the first
+ * byte of its value. Keys of the user's own data may look the same: then a conversion changes
+ * nothing. */
+static bool event_key_converts(const quipu_event_dialect *dialect, quipu_str key, char value)
+{
+    if (dialect->key_case != QUIPU_KEYS_AS_STORED && event_key_is_other(dialect->key_case, key)) {
         return true;
     }
-    return dialect->time == QUIPU_TIMES_SECONDS && event_has(stored, QUIPU_STR("\"timestamp\":\""));
+    for (size_t i = 0; i < sizeof(event_bytes) / sizeof(event_bytes[0]); i++) {
+        if (dialect->bytes != QUIPU_BYTES_AS_STORED && quipu_str_eq(key, event_bytes[i])) {
+            return true;
+        }
+    }
+    return dialect->time != QUIPU_TIMES_AS_STORED &&
+           (value == '"') == (dialect->time == QUIPU_TIMES_SECONDS) &&
+           quipu_str_eq(key, QUIPU_STR("\"timestamp\""));
+}
+
+/* Whether a decoded event must be rewritten for the dialect. Most events were written in it: a walk
+ * from string to string finds that out for a tenth of what parsing and writing them again costs. */
+static bool event_converts(const quipu_event_dialect *dialect, quipu_str stored)
+{
+    const char *const end = stored.p + stored.n;
+    const char *at = stored.p;
+
+    while ((at = memchr(at, '"', (size_t)(end - at))) != NULL) {
+        const quipu_str text = event_string(at, end);
+
+        if (text.p == NULL) {
+            return true; /* no JSON: the conversion says so */
+        }
+        at = event_behind(text.p + text.n, end);
+        if (at < end && *at == ':') {
+            at = event_behind(at + 1, end);
+            if (at < end && event_key_converts(dialect, text, *at)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* Decodes, converts when the dialect asks for it, and copies the text to the arena. Two buffers,
@@ -91,6 +150,8 @@ quipu_status qp_event_write(const quipu_message *message, quipu_str root,
 
     qp_buf_init(&stored, QP_EVENT_JSON_MAX);
     qp_buf_init(&wanted, QP_EVENT_JSON_MAX);
+    /* Room for a usual event at once, instead of by doubling. */
+    (void)qp_buf_room(&stored, EVENT_ROOM);
     status = qp_event_decode(message, root, &stored, reterr);
     converts = status == QUIPU_OK && event_converts(dialect, qp_buf_str(&stored));
     if (converts) {

@@ -122,11 +122,19 @@ void qp_buf_added(qp_buf *buf, size_t size)
     buf->p[buf->n] = '\0';
 }
 
-/* A text of 0 bytes may have a NULL pointer, which memcpy() does not take. */
+/* A text of 0 bytes may have a NULL pointer, which memcpy() does not take. The usual one fits: a
+ * buffer without memory has no capacity either. */
 void qp_buf_put(qp_buf *buf, quipu_str text)
 {
-    char *to = qp_buf_room(buf, text.n);
+    char *to;
 
+    if (QP_LIKELY(buf->status == QUIPU_OK && text.n != 0 && text.n <= buf->cap - buf->n)) {
+        memcpy(buf->p + buf->n, text.p, text.n);
+        buf->n += text.n;
+        buf->p[buf->n] = '\0';
+        return;
+    }
+    to = qp_buf_room(buf, text.n);
     if (to != NULL) {
         if (text.n != 0) {
             memcpy(to, text.p, text.n);

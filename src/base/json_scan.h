@@ -70,4 +70,32 @@ QP_INLINE const unsigned char *qp_json_plain(const unsigned char *p, const unsig
     return p;
 }
 
+/* Hits among eight bytes: as above, and bytes past 0x7f. */
+QP_INLINE uint64_t qp_json_odd8(uint64_t x)
+{
+    const uint64_t low = (x ^ QP_STR_ONES * 0x02) - QP_STR_ONES * 0x21;
+
+    return ((low | x) & QP_STR_HIGHS) | qp_match_byte(x, '\\');
+}
+
+/* Whether no byte needs an escape or is part of a longer character: then a text can be copied as it
+ * is, without a look at its UTF-8. The last eight may overlap those before them. */
+QP_INLINE bool qp_json_is_simple(const unsigned char *p, const unsigned char *end)
+{
+    const bool is_long = end - p >= 8;
+
+    for (; end - p >= 8; p += 8) {
+        if (qp_json_odd8(qp_load64(p)) != 0) {
+            return false;
+        }
+    }
+    if (is_long) {
+        return qp_json_odd8(qp_load64(end - 8)) == 0;
+    }
+    while (p < end && *p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\') {
+        p++;
+    }
+    return p == end;
+}
+
 #endif

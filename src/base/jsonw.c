@@ -150,6 +150,17 @@ static void jsonw_quoted(qp_buf *buf, quipu_str text)
     const unsigned char *end = p + text.n;
     const unsigned char *plain;
 
+    if (qp_json_is_simple(p, end)) { /* most keys, and most values */
+        char *to = qp_buf_room(buf, text.n + 2);
+
+        if (to != NULL) {
+            to[0] = '"';
+            memcpy(to + 1, p, text.n);
+            to[text.n + 1] = '"';
+            qp_buf_added(buf, text.n + 2);
+        }
+        return;
+    }
     if (!qp_utf8_valid(text)) {
         qp_buf_fail(buf, QUIPU_INVALID);
         return;

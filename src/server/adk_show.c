@@ -6,12 +6,17 @@
  * so it may recurse.
  * ADK's own server hides the same members by its models; here the bytes are copied as they are
  * stored, so that a number keeps its digits and a text its escapes. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "server/adk_json.h"
 
 #define SHOW_INTERNAL QUIPU_STR("__adk_internal_") /* customMetadata that only ADK itself reads */
+
+/* A text of a table: its size is known to the compiler. */
+#define SHOW_TEXT(literal) {"" literal, sizeof(literal) - 1}
 
 /* What a value is a part of.
  * A small state machine over the depth of a value. A place is passed down to members and items, and
@@ -28,67 +33,77 @@ typedef enum show_place {
 /* Members of an auth config that hold a secret, in both spellings, because stored events may have
  * either. A member that is not in this list leaves the server: a new kind of credential in ADK
  * needs its secrets here. */
-static const char *const show_secrets[] = {
-    "password",
-    "token",
-    "additionalHeaders",
-    "additional_headers",
-    "clientSecret",
-    "client_secret",
-    "authResponseUri",
-    "auth_response_uri",
-    "authCode",
-    "auth_code",
-    "accessToken",
-    "access_token",
-    "refreshToken",
-    "refresh_token",
-    "idToken",
-    "id_token",
-    "codeVerifier",
-    "code_verifier",
-    "privateKeyId",
-    "private_key_id",
-    "privateKey",
-    "private_key",
-    "apiKey",
-    "api_key",
+static const quipu_str show_secrets[] = {
+    SHOW_TEXT("password"),
+    SHOW_TEXT("token"),
+    SHOW_TEXT("additionalHeaders"),
+    SHOW_TEXT("additional_headers"),
+    SHOW_TEXT("clientSecret"),
+    SHOW_TEXT("client_secret"),
+    SHOW_TEXT("authResponseUri"),
+    SHOW_TEXT("auth_response_uri"),
+    SHOW_TEXT("authCode"),
+    SHOW_TEXT("auth_code"),
+    SHOW_TEXT("accessToken"),
+    SHOW_TEXT("access_token"),
+    SHOW_TEXT("refreshToken"),
+    SHOW_TEXT("refresh_token"),
+    SHOW_TEXT("idToken"),
+    SHOW_TEXT("id_token"),
+    SHOW_TEXT("codeVerifier"),
+    SHOW_TEXT("code_verifier"),
+    SHOW_TEXT("privateKeyId"),
+    SHOW_TEXT("private_key_id"),
+    SHOW_TEXT("privateKey"),
+    SHOW_TEXT("private_key"),
+    SHOW_TEXT("apiKey"),
+    SHOW_TEXT("api_key"),
 };
 
 /* Members that are auth configs wherever they stand.
  * Names that ADK gives to nothing else, so that they need no context. */
-static const char *const show_auth_members[] = {
-    "requestedAuthConfigs", "requested_auth_configs",  "rawAuthCredential",
-    "raw_auth_credential",  "exchangedAuthCredential", "exchanged_auth_credential",
+static const quipu_str show_auth_members[] = {
+    SHOW_TEXT("requestedAuthConfigs"),    SHOW_TEXT("requested_auth_configs"),
+    SHOW_TEXT("rawAuthCredential"),       SHOW_TEXT("raw_auth_credential"),
+    SHOW_TEXT("exchangedAuthCredential"), SHOW_TEXT("exchanged_auth_credential"),
 };
 
 /* Values of authType: an object that has one is a credential.
  * By value and by name of Python's enum. An object of a user's state that looks like a credential
  * is treated as one: hiding too much is the safe mistake. */
-static const char *const show_auth_types[] = {
-    "apiKey",
-    "API_KEY",
-    "api_key",
-    "http",
-    "HTTP",
-    "oauth2",
-    "OAUTH2",
-    "openIdConnect",
-    "OPEN_ID_CONNECT",
-    "open_id_connect",
-    "serviceAccount",
-    "SERVICE_ACCOUNT",
-    "service_account",
+static const quipu_str show_auth_types[] = {
+    SHOW_TEXT("apiKey"),
+    SHOW_TEXT("API_KEY"),
+    SHOW_TEXT("api_key"),
+    SHOW_TEXT("http"),
+    SHOW_TEXT("HTTP"),
+    SHOW_TEXT("oauth2"),
+    SHOW_TEXT("OAUTH2"),
+    SHOW_TEXT("openIdConnect"),
+    SHOW_TEXT("OPEN_ID_CONNECT"),
+    SHOW_TEXT("open_id_connect"),
+    SHOW_TEXT("serviceAccount"),
+    SHOW_TEXT("SERVICE_ACCOUNT"),
+    SHOW_TEXT("service_account"),
 };
 
 #define SHOW_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* A linear search over a handful of names: each list has what one object of ADK has. */
-static bool show_is_one_of(qp_json_node text, const char *const *names, size_t count)
+/* Whether a string is a name of a table. Asked for every member of every event, most of which differ
+ * in their length already; an escape, which the tape knows of, makes a text longer. */
+static bool show_is(qp_json_node text, const quipu_str *name)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (qp_json_kind_of(text) == QP_JSON_STRING &&
-            qp_json_text_is(text, quipu_cstr(names[i]))) {
+    const qp_json_token *token = &text.doc->tokens[text.at];
+
+    return (token->end - token->start == name->n + 2 || token->escaped != 0) &&
+           qp_json_text_is(text, *name);
+}
+
+/* A linear search over a handful of names: each list has what one object of ADK has. */
+static bool show_is_one_of(qp_json_node text, const quipu_str *names, size_t count)
+{
+    for (size_t i = 0; i < count && text.doc != NULL; i++) {
+        if (show_is(text, &names[i])) {
             return true;
         }
     }
@@ -158,13 +173,15 @@ static void show_value(qp_jsonw *writer, qp_json_node value, show_place place)
     const qp_json_kind kind = qp_json_kind_of(value);
     qp_json_iter each = qp_json_each(value);
 
-    if (kind == QP_JSON_ARRAY) {
+    if (each.at == each.stop) { /* a scalar, or nothing inside */
+        qp_jsonw_raw(writer, qp_json_raw(value));
+    } else if (kind == QP_JSON_ARRAY) {
         qp_jsonw_array(writer);
         while (qp_json_next(&each)) {
             show_value(writer, each.value, place);
         }
         qp_jsonw_array_end(writer);
-    } else if (kind == QP_JSON_OBJECT) {
+    } else {
         place = show_place_of(value, place);
         qp_jsonw_object(writer);
         while (qp_json_next(&each)) {
@@ -177,8 +194,6 @@ static void show_value(qp_jsonw *writer, qp_json_node value, show_place place)
             show_value(writer, each.value, show_place_of_member(place, each.key));
         }
         qp_jsonw_object_end(writer);
-    } else {
-        qp_jsonw_raw(writer, qp_json_raw(value));
     }
 }
 
@@ -200,29 +215,32 @@ static void show_state(qp_jsonw *writer, qp_json_node state)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* A member that ADK always writes, and its value when there is none. */
+/* A member that ADK always writes, its key in quotes, and its value when there is none. */
 typedef struct show_default {
-    const char *name;
-    const char *json;
+    quipu_str name;
+    quipu_str key;
+    quipu_str json;
 } show_default;
+
+#define SHOW_DEFAULT(name, json) {SHOW_TEXT(name), SHOW_TEXT("\"" name "\""), SHOW_TEXT(json)}
 
 /* What a client of ADK's server may rely on without a check, in the order in which they are added.
  * */
 static const show_default show_of_event[] = {
-    {"invocationId", "\"\""},
-    {"author", "\"\""},
-    {"actions", "{\"stateDelta\":{}," QP_ADK_ACTIONS "}"},
-    {"nodeInfo", QP_ADK_NODE_INFO},
+    SHOW_DEFAULT("invocationId", "\"\""),
+    SHOW_DEFAULT("author", "\"\""),
+    SHOW_DEFAULT("actions", "{\"stateDelta\":{}," QP_ADK_ACTIONS "}"),
+    SHOW_DEFAULT("nodeInfo", QP_ADK_NODE_INFO),
 };
 
 static const show_default show_of_actions[] = {
-    {"stateDelta", "{}"},
-    {"artifactDelta", "{}"},
-    {"requestedAuthConfigs", "{}"},
-    {"requestedToolConfirmations", "{}"},
+    SHOW_DEFAULT("stateDelta", "{}"),
+    SHOW_DEFAULT("artifactDelta", "{}"),
+    SHOW_DEFAULT("requestedAuthConfigs", "{}"),
+    SHOW_DEFAULT("requestedToolConfirmations", "{}"),
 };
 
-static const show_default show_of_node[] = {{"path", "\"\""}};
+static const show_default show_of_node[] = {SHOW_DEFAULT("path", "\"\"")};
 
 /* ADK leaves out what is None. */
 static bool show_is_set(qp_json_node value)
@@ -230,16 +248,27 @@ static bool show_is_set(qp_json_node value)
     return qp_json_kind_of(value) != QP_JSON_NONE && qp_json_kind_of(value) != QP_JSON_NULL;
 }
 
-/* Members that the event lacks and that ADK's server always writes.
+/* The bit of a member among the defaults; 0: it is none of them. */
+static uint32_t show_bit(qp_json_node key, const show_default *defaults, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (show_is(key, &defaults[i].name)) {
+            return 1U << i;
+        }
+    }
+    return 0;
+}
+
+/* Members that were not shown and that ADK's server always writes.
  * They stand behind the stored members: JSON's members have no order, and clients do not look at
  * it. */
-static void show_defaults(qp_jsonw *writer, qp_json_node object, const show_default *defaults,
+static void show_defaults(qp_jsonw *writer, uint32_t shown, const show_default *defaults,
                           size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!show_is_set(qp_json_get(object, quipu_cstr(defaults[i].name)))) {
-            qp_jsonw_key(writer, quipu_cstr(defaults[i].name));
-            qp_jsonw_raw(writer, quipu_cstr(defaults[i].json));
+        if ((shown & 1U << i) == 0) {
+            qp_jsonw_raw_key(writer, defaults[i].key);
+            qp_jsonw_raw(writer, defaults[i].json);
         }
     }
 }
@@ -250,15 +279,17 @@ static void show_object(qp_jsonw *writer, qp_json_node object, const show_defaul
                         size_t count)
 {
     qp_json_iter each = qp_json_each(object);
+    uint32_t shown = 0;
 
     qp_jsonw_object(writer);
     while (qp_json_next(&each)) {
         if (show_is_set(each.value)) {
+            shown |= show_bit(each.key, defaults, count);
             qp_jsonw_raw_key(writer, qp_json_raw(each.key));
             show_value(writer, each.value, show_place_of_member(SHOW_PLAIN, each.key));
         }
     }
-    show_defaults(writer, object, defaults, count);
+    show_defaults(writer, shown, defaults, count);
     qp_jsonw_object_end(writer);
 }
 
@@ -326,6 +357,7 @@ static void show_metadata(qp_jsonw *writer, qp_json_node metadata)
 static void show_event(qp_jsonw *writer, qp_json_node event)
 {
     qp_json_iter each = qp_json_each(event);
+    uint32_t shown = 0;
 
     qp_jsonw_object(writer);
     while (qp_json_next(&each)) {
@@ -339,6 +371,7 @@ static void show_event(qp_jsonw *writer, qp_json_node event)
             show_metadata(writer, each.value);
             continue;
         }
+        shown |= show_bit(each.key, show_of_event, SHOW_COUNT(show_of_event));
         qp_jsonw_raw_key(writer, qp_json_raw(each.key));
         if (is_object && qp_json_text_is(each.key, QUIPU_STR("content"))) {
             show_content(writer, each.value);
@@ -350,7 +383,7 @@ static void show_event(qp_jsonw *writer, qp_json_node event)
             show_value(writer, each.value, SHOW_PLAIN);
         }
     }
-    show_defaults(writer, event, show_of_event, SHOW_COUNT(show_of_event));
+    show_defaults(writer, shown, show_of_event, SHOW_COUNT(show_of_event));
     qp_jsonw_object_end(writer);
 }
 
@@ -397,10 +430,23 @@ static void show_names(qp_jsonw *writer, const quipu_session_ref *ref)
     qp_jsonw_put_text(writer, "userId", ref->user_id);
 }
 
-/* Seconds with a fraction, as Python's time.time(). */
+/* Seconds with a fraction, as Python's time.time(). The digits of the stored time say it exactly, and
+ * cost a twentieth of the search for the shortest ones that name a double. */
 static void show_time(qp_jsonw *writer, quipu_time time)
 {
-    qp_jsonw_put_double(writer, "lastUpdateTime", (double)time.s + (double)time.ns / 1e9);
+    char text[32];
+    size_t n;
+
+    if (time.s < 0) { /* before 1970 the fraction counts backwards */
+        qp_jsonw_put_double(writer, "lastUpdateTime", (double)time.s + (double)time.ns / 1e9);
+        return;
+    }
+    n = (size_t)snprintf(text, sizeof(text), "%" PRId64 ".%09" PRIu32, time.s, time.ns);
+    while (text[n - 1] == '0' && text[n - 2] != '.') {
+        n--;
+    }
+    qp_jsonw_key(writer, QUIPU_STR("lastUpdateTime"));
+    qp_jsonw_raw(writer, (quipu_str){text, n});
 }
 
 /* A session of a list has no events, whatever is stored.

@@ -16,8 +16,8 @@
  *            cost no memory for a body, no place in the queue and no read of the store
  *    loop    the body is complete: the job goes into the queue (pool.c), or the answer is 503
  *    worker  conn_run(): the handler calls the library and writes into call.answer
- *    loop    conn_done(): tails of the session look; the head is written, and the memory of the
- *            body goes over to the output without a copy
+ *    loop    conn_done(): tails of the session look; the socket takes head and body at once, or the
+ *            memory of the rest goes over to the output without a copy
  *    loop    all is sent: the same connection reads on, or lingers
  *
  * Between submit and done the call is the worker's alone. For this a connection whose client leaves
@@ -30,6 +30,7 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -185,8 +186,8 @@ static void conn_cleanup(const void *data, size_t size, void *ctx)
     qp_free(ctx);
 }
 
-/* Hands the body's memory, or the file, over to the output. */
-static void conn_write_body(qp_conn *conn, qp_reply *answer)
+/* Hands the body's memory from byte `from` on, or the file, over to the output. */
+static void conn_write_body(qp_conn *conn, qp_reply *answer, size_t from)
 {
     struct evbuffer *output = bufferevent_get_output(conn->bev);
 
@@ -204,10 +205,77 @@ static void conn_write_body(qp_conn *conn, qp_reply *answer)
         }
         return;
     }
-    if (answer->body.n > 0 && evbuffer_add_reference(output, answer->body.p, answer->body.n,
-                                                     conn_cleanup, answer->body.p) == 0) {
+    assert(from <= answer->body.n);
+    if (answer->body.n > from &&
+        evbuffer_add_reference(output, answer->body.p + from, answer->body.n - from, conn_cleanup,
+                               answer->body.p) == 0) {
         qp_buf_init(&answer->body, QP_REPLY_MAX);
     }
+}
+
+/* Gives the socket what it takes at once of the head and of a body in memory: nearly always all of
+ * it, by one call of the system and without a change of what the loop waits for. Returns how many
+ * bytes it took. Nothing where TLS frames the bytes, where output waits already, and where the next
+ * request has arrived: its client waits its turn in the loop, like everybody else. An error shows
+ * again when the output is written. */
+static size_t conn_send(qp_conn *conn, qp_head *head, qp_buf *body)
+{
+    const bool is_alone = evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0 &&
+                          evbuffer_get_length(bufferevent_get_input(conn->bev)) == 0;
+    struct iovec pieces[2] = {{.iov_base = head->text, .iov_len = head->n}};
+    ssize_t sent;
+
+    if (conn->server->tls != NULL || !is_alone) {
+        return 0;
+    }
+    if (body != NULL) {
+        pieces[1] = (struct iovec){.iov_base = body->p, .iov_len = body->n};
+    }
+    sent = writev(bufferevent_getfd(conn->bev), pieces, body != NULL ? 2 : 1);
+    return sent > 0 ? (size_t)sent : 0;
+}
+
+/* Sends head and body, or hands what the socket does not take to the output. Returns whether all is
+ * sent. */
+static bool conn_write(qp_conn *conn, qp_reply *answer, int64_t size)
+{
+    const bool has_body = conn->call.request == NULL || conn->call.request->method != QP_HTTP_HEAD;
+    const bool in_memory = answer->asset == NULL && answer->file_fd < 0;
+    size_t sent = 0;
+    qp_head head;
+
+    qp_conn_head(conn, answer, size, &head);
+    if (in_memory || !has_body) {
+        sent = conn_send(conn, &head, has_body && answer->body.n > 0 ? &answer->body : NULL);
+        if (sent == head.n + (has_body ? answer->body.n : 0)) {
+            return true;
+        }
+    }
+    (void)bufferevent_disable(conn->bev, EV_READ);
+    if (sent < head.n) {
+        (void)bufferevent_write(conn->bev, head.text + sent, head.n - sent);
+    }
+    if (has_body) {
+        conn_write_body(conn, answer, sent > head.n ? sent - head.n : 0);
+    }
+    return false;
+}
+
+/* An answer that was sent: the connection is ready for the next request, or ends. */
+static void conn_next(qp_conn *conn)
+{
+    assert(conn->state == QP_CONN_WRITING && conn->stream == NULL);
+    conn_release_call(conn);
+    if (conn->closes || conn->server->stopping) {
+        conn_linger(conn);
+        return;
+    }
+    qp_http_reader_next(&conn->reader);
+    qp_conn_move(conn, QP_CONN_READING);
+    conn->is_checked = false;
+    conn->has_continued = false;
+    conn->is_timing_request = false;
+    conn_arm(conn, conn->server->options.idle_ms);
 }
 
 /* Sends the call's answer. */
@@ -221,7 +289,6 @@ static void conn_answer(qp_conn *conn)
 
     assert(conn->state == QP_CONN_READING || conn->state == QP_CONN_WAITING);
     qp_conn_move(conn, QP_CONN_WRITING);
-    (void)bufferevent_disable(conn->bev, EV_READ);
     (void)evtimer_del(conn->timer);
     conn->closes = conn->closes || server->stopping;
     qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
@@ -232,28 +299,19 @@ static void conn_answer(qp_conn *conn)
            QP_LOG_TEXT("route", conn->call.route != NULL ? conn->call.route->path : "?"),
            QP_LOG_NUMBER("code", answer->status), QP_LOG_NUMBER("bytes", size),
            QP_LOG_NUMBER("us", (qp_clock_ns() - conn->begun_ns) / 1000));
-    qp_conn_write_head(conn, answer, size);
-    if (conn->call.request == NULL || conn->call.request->method != QP_HTTP_HEAD) {
-        conn_write_body(conn, answer);
+    if (conn_write(conn, answer, size)) {
+        conn_next(conn);
     }
 }
 
-/* An answer that was sent: the next request, or the end. */
+/* All output has left: reads on, where the next request may have arrived already. */
 static void conn_sent(qp_conn *conn)
 {
-    conn_release_call(conn);
-    if (conn->closes || conn->server->stopping) {
-        conn_linger(conn);
-        return;
+    conn_next(conn);
+    if (conn->state == QP_CONN_READING) {
+        (void)bufferevent_enable(conn->bev, EV_READ);
+        conn_feed(conn);
     }
-    qp_http_reader_next(&conn->reader);
-    qp_conn_move(conn, QP_CONN_READING);
-    conn->is_checked = false;
-    conn->has_continued = false;
-    conn->is_timing_request = false;
-    conn_arm(conn, conn->server->options.idle_ms);
-    (void)bufferevent_enable(conn->bev, EV_READ);
-    conn_feed(conn);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */

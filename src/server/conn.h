@@ -47,8 +47,14 @@ typedef struct qp_conn {
 /* Changes the state; asserts that the picture above has the arrow. On the loop's thread. */
 void qp_conn_move(qp_conn *conn, qp_conn_state to);
 
-/* Writes the head of an answer into the output. `size` is the body's, -1: it has no end. */
-void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size);
+/* The head of an answer. */
+typedef struct qp_head {
+    char text[1024];
+    size_t n;
+} qp_head;
+
+/* Writes the head of an answer. `size` is the body's, -1: it has no end. */
+void qp_conn_head(qp_conn *conn, const qp_reply *answer, int64_t size, qp_head *ret_head);
 
 /* Ends a connection once its output is sent. */
 void qp_conn_finish(qp_conn *conn);

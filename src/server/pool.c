@@ -61,6 +61,7 @@ static void *pool_work(void *arg)
     qp_mutex_lock(&pool->mutex);
     for (;;) {
         qp_job *job = pool_take(&pool->queue);
+        bool is_first;
 
         if (job == NULL) {
             if (pool->stops) {
@@ -78,9 +79,13 @@ static void *pool_work(void *arg)
         qp_mutex_lock(&pool->mutex);
         pool->busy--;
         pool_put(&pool->finished, job);
-        /* The loop takes the whole list at a time: more bytes would wake it for nothing. */
-        if (pool->finished.count == 1) {
+        /* The loop takes the whole list at a time: more bytes would wake it for nothing. It is
+         * woken without the mutex, which it takes first of all. */
+        is_first = pool->finished.count == 1;
+        if (is_first) {
+            qp_mutex_unlock(&pool->mutex);
             pool_wake(pool);
+            qp_mutex_lock(&pool->mutex);
         }
     }
     qp_mutex_unlock(&pool->mutex);
@@ -132,9 +137,11 @@ bool qp_pool_submit(qp_pool *pool, qp_job *job)
     if (has_room) {
         job->has_run = false;
         pool_put(&pool->queue, job);
-        qp_cond_signal(&pool->work);
     }
     qp_mutex_unlock(&pool->mutex);
+    if (has_room) {
+        qp_cond_signal(&pool->work); /* without the mutex, which the worker takes first of all */
+    }
     return has_room;
 }
 

@@ -2,19 +2,16 @@
  * store, is ever written into a head, so that no text can add a header or end the head.
  *
  * Owns: the table of reasons and the policies. Called by: conn.c and stream.c, on the loop's
- * thread. Locks: none. Holds on return: the output has a whole head, and the body follows. */
+ * thread. Locks: none. Holds on return: the head is whole, up to its empty line. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-
 #include "server/conn.h"
 #include "server/page.h"
 
-#define RESPONSE_DATE_SIZE 32
-#define RESPONSE_HTTPS_ONLY_S 31536000 /* a year: how long a browser uses HTTPS alone */
+#define RESPONSE_HTTPS_ONLY_S "31536000" /* a year: how long a browser uses HTTPS alone */
 
 /* What a browser may do with an answer: nothing, for it is data... */
 #define RESPONSE_POLICY "default-src 'none'"
@@ -70,7 +67,7 @@ static const char *response_reason(int status)
 }
 
 /* "Mon, 16 Nov 2026 16:53:21 GMT", from the library's own calendar: 1970-01-01 was a Thursday. */
-static void response_date(quipu_time now, char ret_date[RESPONSE_DATE_SIZE])
+static void response_date(quipu_time now, char ret_date[QP_SERVER_DATE_SIZE])
 {
     static const char days[] = "ThuFriSatSunMonTueWed";
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -83,58 +80,106 @@ static void response_date(quipu_time now, char ret_date[RESPONSE_DATE_SIZE])
     }
     month = (text[5] - '0') * 10 + (text[6] - '0') - 1;
     /* Positions in "2026-11-16T16:53:21...": the year at 0, the day at 8, the time at 11. */
-    (void)snprintf(ret_date, RESPONSE_DATE_SIZE, "%.3s, %.2s %.3s %.4s %.8s GMT",
+    (void)snprintf(ret_date, QP_SERVER_DATE_SIZE, "%.3s, %.2s %.3s %.4s %.8s GMT",
                    days + 3 * (size_t)(now.s / 86400 % 7), text + 8,
                    months + 3 * (size_t)(month >= 0 && month < 12 ? month : 0), text, text + 11);
+}
+
+/* The date of this second: thousands of answers share one. */
+static const char *response_now(quipu_server *server)
+{
+    const quipu_time now = quipu_time_now();
+
+    if (now.s != server->date_s || server->date[0] == '\0') {
+        response_date(now, server->date);
+        server->date_s = now.s;
+    }
+    return server->date;
+}
+
+/* Texts of the tables above and of this file: they fit, whatever is answered. */
+static void response_put(qp_head *head, const char *text)
+{
+    const size_t n = strlen(text);
+
+    assert(head->n + n <= sizeof(head->text));
+    memcpy(head->text + head->n, text, n);
+    head->n += n;
+}
+
+/* A whole header line. */
+static void response_line(qp_head *head, const char *name, const char *value)
+{
+    response_put(head, name);
+    response_put(head, ": ");
+    response_put(head, value);
+    response_put(head, "\r\n");
+}
+
+/* The same with a number. */
+static void response_number(qp_head *head, const char *name, int64_t value)
+{
+    char digits[24];
+
+    (void)snprintf(digits, sizeof(digits), "%" PRId64, value);
+    response_line(head, name, digits);
+}
+
+/* Headers of some answers alone. */
+static void response_put_some(const quipu_server *server, const qp_reply *answer, qp_head *head)
+{
+    if (answer->asset != NULL) {
+        response_line(head, "ETag", answer->asset->etag);
+        response_line(head, "Vary", "Accept-Encoding");
+        response_line(head, "Content-Encoding", "gzip");
+        response_line(head, "Referrer-Policy", "no-referrer");
+        response_line(head, "Cross-Origin-Opener-Policy", "same-origin");
+    }
+    /* Only under the name that clients call it by: a browser would ask every other server of
+     * "localhost" by HTTPS, too. */
+    if (server->tls != NULL && server->public_host[0] != '\0') {
+        response_line(head, "Strict-Transport-Security", "max-age=" RESPONSE_HTTPS_ONLY_S);
+    }
+    if (answer->status == 401) {
+        response_line(head, "WWW-Authenticate", "Bearer");
+    }
+    if (answer->status == 503) {
+        response_number(head, "Retry-After", QP_RETRY_AFTER_S);
+    }
+    if (answer->allow[0] != '\0') {
+        response_line(head, "Allow", answer->allow);
+    }
 }
 
 /* "no-store": answers are conversations, and no cache may keep them. Files of the page are the same
  * for all, and are asked for again by their ETag. A 204 and a 304 have no body, and so no length.
  * The length of a stream (-1) is unknown: the end of the connection is its end. */
-void qp_conn_write_head(qp_conn *conn, const qp_reply *answer, int64_t size)
+void qp_conn_head(qp_conn *conn, const qp_reply *answer, int64_t size, qp_head *ret_head)
 {
-    struct evbuffer *output = bufferevent_get_output(conn->bev);
-    char date[RESPONSE_DATE_SIZE];
+    const bool is_page = answer->asset != NULL;
+    char status[8];
 
-    response_date(quipu_time_now(), date);
+    ret_head->n = 0;
+    (void)snprintf(status, sizeof(status), "%03d ", answer->status % 1000);
+    response_put(ret_head, "HTTP/1.1 ");
+    response_put(ret_head, status);
+    response_put(ret_head, response_reason(answer->status));
+    response_put(ret_head, "\r\n");
     /* What every answer has. "nosniff": a browser must not guess that a text is a script. */
-    (void)evbuffer_add_printf(output,
-                              "HTTP/1.1 %d %s\r\nDate: %s\r\nCache-Control: %s\r\n"
-                              "Content-Security-Policy: %s\r\n"
-                              "X-Content-Type-Options: nosniff\r\n",
-                              answer->status, response_reason(answer->status), date,
-                              answer->asset != NULL ? "no-cache" : "no-store",
-                              answer->asset != NULL ? RESPONSE_PAGE_POLICY : RESPONSE_POLICY);
-    if (answer->asset != NULL) {
-        (void)evbuffer_add_printf(output,
-                                  "ETag: %s\r\nVary: Accept-Encoding\r\nContent-Encoding: gzip\r\n"
-                                  "Referrer-Policy: no-referrer\r\n"
-                                  "Cross-Origin-Opener-Policy: same-origin\r\n",
-                                  answer->asset->etag);
-    }
-    /* Only under the name that clients call it by: a browser would ask every other server of
-     * "localhost" by HTTPS, too. */
-    if (conn->server->tls != NULL && conn->server->public_host[0] != '\0') {
-        (void)evbuffer_add_printf(output, "Strict-Transport-Security: max-age=%d\r\n",
-                                  RESPONSE_HTTPS_ONLY_S);
-    }
+    response_line(ret_head, "Date", response_now(conn->server));
+    response_line(ret_head, "Cache-Control", is_page ? "no-cache" : "no-store");
+    response_line(ret_head, "Content-Security-Policy",
+                  is_page ? RESPONSE_PAGE_POLICY : RESPONSE_POLICY);
+    response_line(ret_head, "X-Content-Type-Options", "nosniff");
+    response_put_some(conn->server, answer, ret_head);
     if (answer->status != 204 && answer->status != 304) {
-        (void)evbuffer_add_printf(output, "Content-Type: %s\r\n", answer->type);
+        response_line(ret_head, "Content-Type", answer->type);
         if (size >= 0) {
-            (void)evbuffer_add_printf(output, "Content-Length: %" PRId64 "\r\n", size);
+            response_number(ret_head, "Content-Length", size);
         }
     }
-    if (answer->status == 401) {
-        (void)evbuffer_add_printf(output, "WWW-Authenticate: Bearer\r\n");
-    }
-    if (answer->status == 503) {
-        (void)evbuffer_add_printf(output, "Retry-After: %d\r\n", QP_RETRY_AFTER_S);
-    }
-    if (answer->allow[0] != '\0') {
-        (void)evbuffer_add_printf(output, "Allow: %s\r\n", answer->allow);
-    }
     if (conn->closes) {
-        (void)evbuffer_add_printf(output, "Connection: close\r\n");
+        response_line(ret_head, "Connection", "close");
     }
-    (void)evbuffer_add(output, "\r\n", 2);
+    response_put(ret_head, "\r\n");
 }

@@ -27,6 +27,7 @@
 #define QP_SERVER_APP_MAX 256     /* bytes of the app that is open, with its NUL */
 #define QP_SERVER_BUCKETS 12      /* of the histogram of latencies */
 #define QP_SERVER_ROUTES_MAX 96   /* routes that are counted */
+#define QP_SERVER_DATE_SIZE 32    /* bytes of a Date header, with its NUL */
 #define QP_SERVER_CLASSES 3       /* of statuses: good, the client's fault, the server's */
 
 struct event;
@@ -99,7 +100,9 @@ struct quipu_server {
     qp_thread watch; /* waits for changes of the store (watch.c) */
     bool watch_runs;
     quipu_cancel *watch_cancel;
-    _Atomic int64_t changes; /* the number of the last one */
+    _Atomic int64_t changes;        /* the number of the last one */
+    char date[QP_SERVER_DATE_SIZE]; /* of the last answer's second; "": none yet */
+    int64_t date_s;
     qp_metrics metrics;
     qp_probe health;
     qp_probe figures;          /* for /metrics */

@@ -213,6 +213,7 @@ bool qp_stream_begin(qp_conn *conn)
     quipu_server *server = conn->server;
     const quipu_str key = conn->call.key;
     qp_stream *stream = qp_calloc(1, sizeof(*stream) + key.n);
+    qp_head head;
 
     assert(conn->state == QP_CONN_WAITING && conn->call.tail != NULL);
     if (stream == NULL) {
@@ -234,7 +235,8 @@ bool qp_stream_begin(qp_conn *conn)
     qp_watch_start(server);
     qp_conn_move(conn, QP_CONN_STREAMING);
     qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
-    qp_conn_write_head(conn, &conn->call.answer, -1);
+    qp_conn_head(conn, &conn->call.answer, -1, &head);
+    (void)bufferevent_write(conn->bev, head.text, head.n);
     (void)bufferevent_enable(conn->bev, EV_READ); /* to notice that the client left */
     if (server->stopping || conn->call.request->method == QP_HTTP_HEAD) {
         qp_conn_finish(conn);

@@ -72,6 +72,41 @@ static void only_what_must_be_is_escaped(void **state)
     qp_buf_free(&buf);
 }
 
+/* Simple texts are copied, others written byte by byte: every byte at every place of every length
+ * around the eights that are looked at together. */
+static void every_byte_is_written_alike_at_every_place(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 20; n++) {
+        for (size_t at = 0; at < n; at++) {
+            for (int byte = 0; byte < 0x100; byte++) {
+                char text[20];
+                char one[1] = {(char)byte};
+                qp_buf whole;
+                qp_buf parts;
+                qp_jsonw w;
+
+                memset(text, 'a', sizeof(text));
+                text[at] = (char)byte;
+                qp_buf_init(&whole, 1000);
+                qp_buf_init(&parts, 1000);
+                qp_jsonw_begin(&w, &whole);
+                qp_jsonw_str(&w, (quipu_str){text, n});
+                qp_jsonw_begin(&w, &parts);
+                qp_jsonw_str(&w, (quipu_str){one, 1});
+                assert_int_equal(qp_buf_status(&whole), byte < 0x80 ? QUIPU_OK : QUIPU_INVALID);
+                assert_int_equal(qp_buf_status(&parts), qp_buf_status(&whole));
+                if (byte < 0x80) { /* the one byte's own form, between the others */
+                    assert_int_equal(whole.n, n - 1 + parts.n);
+                    assert_memory_equal(whole.p + 1 + at, parts.p + 1, parts.n - 2);
+                }
+                qp_buf_free(&whole);
+                qp_buf_free(&parts);
+            }
+        }
+    }
+}
+
 static void text_that_is_not_utf8_is_never_written(void **state)
 {
     qp_jsonw w;
@@ -238,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_get_their_commas_and_brackets),
         cmocka_unit_test(only_what_must_be_is_escaped),
+        cmocka_unit_test(every_byte_is_written_alike_at_every_place),
         cmocka_unit_test(text_that_is_not_utf8_is_never_written),
         cmocka_unit_test(random_text_reads_back_the_same),
         cmocka_unit_test(doubles_read_back_the_same_and_are_short),

@@ -213,6 +213,50 @@ static void a_name_in_neither_spelling_is_left_alone(void **state)
     converts(snake, &dialect, snake);
 }
 
+/* Each event differs from its dialect in one place, which is hidden behind texts that look like
+ * keys and like the ends of texts. An event that differs nowhere stays byte for byte. */
+static void one_member_in_another_spelling_is_enough(void **state)
+{
+    static const struct {
+        const char *member; /* of the actions */
+        const char *camel;
+    } rows[] = {
+        {"\"state_delta\" : {}", "\"stateDelta\":{}"},
+        {"\"x\":{\"y\":[{}]},\"state_delta\"\t:\n{\"a_b\":1}",
+         "\"x\":{\"y\":[{}]},\"stateDelta\":{\"a_b\":1}"},
+        {"\"compaction\":{\"compactedContent\":{\"parts\":[{\"thoughtSignature\":\"//8=\"}]}}",
+         "\"compaction\":{\"compactedContent\":{\"parts\":[{\"thoughtSignature\":\"__8=\"}]}}"},
+        {"\"compaction\":{\"compactedContent\":{\"parts\":[{\"inlineData\":{\"data\":\"+/8=\"}}]}}",
+         "\"compaction\":{\"compactedContent\":{\"parts\":[{\"inlineData\":{\"data\":\"-_8=\"}}]}"
+         "}"},
+        {"\"sdkBlob\":\"+/8=\"", "\"sdkBlob\":\"-_8=\""},
+        {"\"sdk_blob\":\"-_8=\"", "\"sdkBlob\":\"-_8=\""},
+        {"\"a_b\":\"+/\",\"state\\u005fdelta\":1", "\"a_b\":\"+/\",\"state\\u005fdelta\":1"},
+    };
+    static const char head[] = "{\"id\":\"1\",\"timestamp\":1767225601.25,\"author\":\"a\\\\\","
+                               "\"branch\":\"\\\"state_delta\\\":\",\"actions\":{";
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+
+    (void)state;
+    dialect.key_case = QUIPU_KEYS_CAMEL;
+    dialect.bytes = QUIPU_BYTES_URL;
+    dialect.time = QUIPU_TIMES_SECONDS;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char event[512];
+        char expected[512];
+
+        (void)snprintf(event, sizeof(event), "%s%s}}", head, rows[i].member);
+        (void)snprintf(expected, sizeof(expected), "%s%s}}", head, rows[i].camel);
+        converts(event, &dialect, expected);
+    }
+    dialect.time = QUIPU_TIMES_RFC3339;
+    converts("{\"id\":\"1\",\"timestamp\":1767225601.25}", &dialect,
+             "{\"id\":\"1\",\"timestamp\":\"2026-01-01T00:00:01.25Z\"}");
+    dialect.time = QUIPU_TIMES_SECONDS;
+    converts("{\"id\":\"1\",\"timestamp\":\"2026-01-01T00:00:01.25Z\"}", &dialect,
+             "{\"id\":\"1\",\"timestamp\":1767225601.25}");
+}
+
 static void what_is_no_event_is_refused(void **state)
 {
     static const char *const texts[] = {"", "[]", "1", "{", "{\"a\":}", "nul"};
@@ -413,6 +457,7 @@ int main(void)
         cmocka_unit_test(odd_texts_show_a_replacement_and_come_back),
         cmocka_unit_test(each_runtime_gets_its_dialect),
         cmocka_unit_test(a_name_in_neither_spelling_is_left_alone),
+        cmocka_unit_test(one_member_in_another_spelling_is_enough),
         cmocka_unit_test(what_is_no_event_is_refused),
         cmocka_unit_test(depth_has_its_limit),
         cmocka_unit_test(a_plain_message_becomes_an_event),
