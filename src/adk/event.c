@@ -82,8 +82,8 @@ static const quipu_str event_bytes[] = {{"\"data\"", 6},
                                         {"\"thoughtSignature\"", 18},
                                         {"\"thought_signature\"", 19}};
 
-/* Whether a key, in its quotes, is a name of ADK's in the spelling that is not wanted. Most are not,
- * by their letters alone. */
+/* Whether a key, in its quotes, is a name of ADK's in the spelling that is not wanted. Most are
+ * not, by their letters alone. */
 static bool event_key_is_other(quipu_key_case wanted, quipu_str key)
 {
     bool is_other = wanted == QUIPU_KEYS_CAMEL && memchr(key.p, '_', key.n) != NULL;

@@ -89,8 +89,8 @@ static const quipu_str show_auth_types[] = {
 
 #define SHOW_COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* Whether a string is a name of a table. Asked for every member of every event, most of which differ
- * in their length already; an escape, which the tape knows of, makes a text longer. */
+/* Whether a string is a name of a table. Asked for every member of every event, most of which
+ * differ in their length already; an escape, which the tape marks, makes a text longer. */
 static bool show_is(qp_json_node text, const quipu_str *name)
 {
     const qp_json_token *token = &text.doc->tokens[text.at];
@@ -248,7 +248,7 @@ static bool show_is_set(qp_json_node value)
     return qp_json_kind_of(value) != QP_JSON_NONE && qp_json_kind_of(value) != QP_JSON_NULL;
 }
 
-/* The bit of a member among the defaults; 0: it is none of them. */
+/* The bit of a member among the defaults; 0: it has none. */
 static uint32_t show_bit(qp_json_node key, const show_default *defaults, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -430,8 +430,8 @@ static void show_names(qp_jsonw *writer, const quipu_session_ref *ref)
     qp_jsonw_put_text(writer, "userId", ref->user_id);
 }
 
-/* Seconds with a fraction, as Python's time.time(). The digits of the stored time say it exactly, and
- * cost a twentieth of the search for the shortest ones that name a double. */
+/* Seconds with a fraction, as Python's time.time(). The digits of the stored time say it exactly,
+ * and cost a twentieth of the search for the shortest ones that name a double. */
 static void show_time(qp_jsonw *writer, quipu_time time)
 {
     char text[32];

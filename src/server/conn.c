@@ -15,13 +15,16 @@
  *    loop    the head is complete: host, origin, route, token, parameters. Who is refused here has
  *            cost no memory for a body, no place in the queue and no read of the store
  *    loop    the body is complete: the job goes into the queue (pool.c), or the answer is 503
- *    worker  conn_run(): the handler calls the library and writes into call.answer
- *    loop    conn_done(): tails of the session look; the socket takes head and body at once, or the
+ *    worker  conn_run(): the handler calls the library and writes into call.answer, and the socket
+ *            takes head and body at once. Nobody wakes the loop for that: it learns of it when the
+ *            client sends more or leaves, or with its next tick
+ *    loop    conn_done(): tails of the session look; what the worker has not sent is sent, or the
  *            memory of the rest goes over to the output without a copy
  *    loop    all is sent: the same connection reads on, or lingers
  *
- * Between submit and done the call is the worker's alone. For this a connection whose client leaves
- * meanwhile is marked and not freed, and every callback looks at the state first.
+ * Between submit and done the call and the socket are the worker's alone. For this a connection
+ * whose client leaves meanwhile is marked and not freed, and every callback looks at the state
+ * first.
  *
  * Holds on return of every callback: the connection is in one state of conn.h, or freed. */
 #include "server/conn.h"
@@ -104,7 +107,9 @@ static void conn_release_call(qp_conn *conn)
 {
     quipu_tail_close(conn->call.tail);
     qp_reply_free(&conn->call.answer);
-    quipu_arena_free(&conn->call.arena);
+    quipu_arena_free(&conn->call.arena); /* the head is in it */
+    conn->head = NULL;
+    conn->sent = 0;
     qp_token_release(conn->held);
     conn->held = NULL;
     conn->call = (qp_call){.answer = {.file_fd = -1}};
@@ -118,7 +123,8 @@ void qp_conn_close(qp_conn *conn)
     quipu_server *server = conn->server;
 
     if (conn->state == QP_CONN_WAITING || (conn->stream != NULL && !qp_stream_free(conn->stream))) {
-        server->metrics.left += conn->state == QP_CONN_WAITING ? 1 : 0;
+        server->metrics.left +=
+            conn->state == QP_CONN_WAITING && !atomic_load(&conn->is_answered) ? 1 : 0;
         conn->is_gone = true;
         atomic_store(&conn->has_left, true);
         quipu_cancel_set(conn->cancel);
@@ -213,52 +219,85 @@ static void conn_write_body(qp_conn *conn, qp_reply *answer, size_t from)
     }
 }
 
-/* Gives the socket what it takes at once of the head and of a body in memory: nearly always all of
- * it, by one call of the system and without a change of what the loop waits for. Returns how many
- * bytes it took. Nothing where TLS frames the bytes, where output waits already, and where the next
- * request has arrived: its client waits its turn in the loop, like everybody else. An error shows
- * again when the output is written. */
-static size_t conn_send(qp_conn *conn, qp_head *head, qp_buf *body)
+/* Whether the socket may be given an answer at once: TLS frames the bytes itself, output that waits
+ * comes first, and behind the next request, which has arrived already, its client waits its turn in
+ * the loop like everybody else. */
+static bool conn_is_alone(const qp_conn *conn)
 {
-    const bool is_alone = evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0 &&
-                          evbuffer_get_length(bufferevent_get_input(conn->bev)) == 0;
-    struct iovec pieces[2] = {{.iov_base = head->text, .iov_len = head->n}};
-    ssize_t sent;
-
-    if (conn->server->tls != NULL || !is_alone) {
-        return 0;
-    }
-    if (body != NULL) {
-        pieces[1] = (struct iovec){.iov_base = body->p, .iov_len = body->n};
-    }
-    sent = writev(bufferevent_getfd(conn->bev), pieces, body != NULL ? 2 : 1);
-    return sent > 0 ? (size_t)sent : 0;
+    return conn->server->tls == NULL &&
+           evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0 &&
+           evbuffer_get_length(bufferevent_get_input(conn->bev)) == 0;
 }
 
-/* Sends head and body, or hands what the socket does not take to the output. Returns whether all is
- * sent. */
-static bool conn_write(qp_conn *conn, qp_reply *answer, int64_t size)
+/* Whether a client gets a body: not to a HEAD. */
+static bool conn_has_body(const qp_conn *conn)
 {
-    const bool has_body = conn->call.request == NULL || conn->call.request->method != QP_HTTP_HEAD;
-    const bool in_memory = answer->asset == NULL && answer->file_fd < 0;
-    size_t sent = 0;
-    qp_head head;
+    return conn->call.request == NULL || conn->call.request->method != QP_HTTP_HEAD;
+}
 
-    qp_conn_head(conn, answer, size, &head);
-    if (in_memory || !has_body) {
-        sent = conn_send(conn, &head, has_body && answer->body.n > 0 ? &answer->body : NULL);
-        if (sent == head.n + (has_body ? answer->body.n : 0)) {
+/* Bytes of the answer's body. */
+static int64_t conn_size(const qp_reply *answer)
+{
+    return answer->asset != NULL  ? (int64_t)answer->asset->size
+           : answer->file_fd >= 0 ? answer->file_size
+                                  : (int64_t)answer->body.n;
+}
+
+/* Gives the socket what it takes at once of the head and of a body in memory: nearly always all of
+ * it, by one call of the system and without a change of what the loop waits for. Returns whether it
+ * took all. An error shows again when the rest is written. */
+static bool conn_send(qp_conn *conn, qp_head *head)
+{
+    qp_buf *body = &conn->call.answer.body;
+    const bool has_body = conn_has_body(conn) && body->n > 0;
+    struct iovec pieces[2] = {{.iov_base = head->text, .iov_len = head->n},
+                              {.iov_base = body->p, .iov_len = body->n}};
+    const ssize_t sent = writev(conn->fd, pieces, has_body ? 2 : 1);
+
+    conn->sent = sent > 0 ? (size_t)sent : 0;
+    return conn->sent == head->n + (has_body ? body->n : 0);
+}
+
+/* Sends the answer, or hands what the socket does not take to the output. Returns whether all is
+ * sent; a worker may have begun. */
+static bool conn_write(qp_conn *conn)
+{
+    qp_reply *answer = &conn->call.answer;
+    qp_head own;
+    qp_head *head = conn->head;
+
+    if (head == NULL) {
+        head = &own;
+        qp_conn_head(conn, conn_size(answer), head);
+        if (answer->asset == NULL && answer->file_fd < 0 && conn_is_alone(conn) &&
+            conn_send(conn, head)) {
             return true;
         }
     }
     (void)bufferevent_disable(conn->bev, EV_READ);
-    if (sent < head.n) {
-        (void)bufferevent_write(conn->bev, head.text + sent, head.n - sent);
+    if (conn->sent < head->n) {
+        (void)bufferevent_write(conn->bev, head->text + conn->sent, head->n - conn->sent);
     }
-    if (has_body) {
-        conn_write_body(conn, answer, sent > head.n ? sent - head.n : 0);
+    if (conn_has_body(conn)) {
+        conn_write_body(conn, answer, conn->sent > head->n ? conn->sent - head->n : 0);
     }
     return false;
+}
+
+/* Before the answer leaves, so that who asks for the counters next finds it there. */
+static void conn_count(qp_conn *conn)
+{
+    quipu_server *server = conn->server;
+
+    qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
+    QP_LOG(&server->log, QUIPU_LOG_DEBUG, "server", "request",
+           QP_LOG_TEXT("method", conn->call.request != NULL
+                                     ? qp_http_method_name(conn->call.request->method)
+                                     : "?"),
+           QP_LOG_TEXT("route", conn->call.route != NULL ? conn->call.route->path : "?"),
+           QP_LOG_NUMBER("code", conn->call.answer.status),
+           QP_LOG_NUMBER("bytes", conn_size(&conn->call.answer)),
+           QP_LOG_NUMBER("us", (qp_clock_ns() - conn->begun_ns) / 1000));
 }
 
 /* An answer that was sent: the connection is ready for the next request, or ends. */
@@ -281,25 +320,14 @@ static void conn_next(qp_conn *conn)
 /* Sends the call's answer. */
 static void conn_answer(qp_conn *conn)
 {
-    quipu_server *server = conn->server;
-    qp_reply *answer = &conn->call.answer;
-    int64_t size = answer->asset != NULL  ? (int64_t)answer->asset->size
-                   : answer->file_fd >= 0 ? answer->file_size
-                                          : (int64_t)answer->body.n;
-
     assert(conn->state == QP_CONN_READING || conn->state == QP_CONN_WAITING);
     qp_conn_move(conn, QP_CONN_WRITING);
     (void)evtimer_del(conn->timer);
-    conn->closes = conn->closes || server->stopping;
-    qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
-    QP_LOG(&server->log, QUIPU_LOG_DEBUG, "server", "request",
-           QP_LOG_TEXT("method", conn->call.request != NULL
-                                     ? qp_http_method_name(conn->call.request->method)
-                                     : "?"),
-           QP_LOG_TEXT("route", conn->call.route != NULL ? conn->call.route->path : "?"),
-           QP_LOG_NUMBER("code", answer->status), QP_LOG_NUMBER("bytes", size),
-           QP_LOG_NUMBER("us", (qp_clock_ns() - conn->begun_ns) / 1000));
-    if (conn_write(conn, answer, size)) {
+    conn->closes = conn->closes || conn->server->stopping;
+    if (conn->head == NULL) {
+        conn_count(conn);
+    }
+    if (conn_write(conn)) {
         conn_next(conn);
     }
 }
@@ -327,18 +355,41 @@ static void conn_handle(qp_call *call)
     }
 }
 
-/* On a worker. */
+/* Whether a worker may answer itself, and nobody waits for the loop then: the connection goes on
+ * behind a usual answer, and no tail is to look before it leaves. */
+static bool conn_may_send(const qp_conn *conn)
+{
+    quipu_server *server = conn->server;
+    const qp_call *call = &conn->call;
+
+    return conn->may_send && !conn->closes && !atomic_load(&server->stop_asked) &&
+           call->tail == NULL && call->answer.asset == NULL && call->answer.file_fd < 0 &&
+           (call->route->need != QP_NEED_WRITE || atomic_load(&server->stream_count) == 0);
+}
+
+/* On a worker. An answer that is sent from here saves the loop one way there and back: it learns of
+ * it when the next request comes. What the socket does not take is the loop's to send. */
 static void conn_run(qp_job *job)
 {
     qp_conn *conn = job->owner;
+    qp_call *call = &conn->call;
 
     if (atomic_load(&conn->has_left)) {
         return; /* nobody waits for it, and nobody was promised anything */
     }
-    if (conn->call.route->kind == QP_ROUTE_PROBE) {
-        qp_probe_run(&conn->call);
-    } else {
-        conn_handle(&conn->call);
+    if (call->route->kind == QP_ROUTE_PROBE) {
+        qp_probe_run(call);
+        return;
+    }
+    conn_handle(call);
+    if (conn_may_send(conn)) {
+        conn->head = quipu_arena_alloc(&call->arena, sizeof(*conn->head));
+    }
+    if (conn->head != NULL) {
+        qp_conn_head(conn, conn_size(&call->answer), conn->head);
+        conn_count(conn);
+        atomic_store(&conn->is_answered, true);
+        job->is_quiet = conn_send(conn, conn->head);
     }
 }
 
@@ -369,6 +420,12 @@ static void conn_done(qp_job *job)
     if (conn->is_gone) {
         qp_conn_move(conn, QP_CONN_WRITING);
         qp_conn_close(conn);
+    } else if (job->is_quiet) {
+        qp_conn_move(conn, QP_CONN_WRITING);
+        conn_next(conn);
+        if (conn->state == QP_CONN_READING) {
+            conn_feed(conn); /* the next request may have arrived meanwhile */
+        }
     } else if (call->tail == NULL) {
         conn_answer(conn);
     } else if (!qp_streams_have_room(conn->server, call->identity)) {
@@ -473,6 +530,8 @@ static void conn_execute(qp_conn *conn)
     }
     conn->job.run = conn_run;
     conn->job.done = conn_done;
+    conn->may_send = conn_is_alone(conn);
+    atomic_store(&conn->is_answered, false);
     if (!qp_pool_submit(&server->pool, &conn->job)) {
         conn_answer_busy(conn);
         return;
@@ -539,12 +598,16 @@ static void conn_feed(qp_conn *conn)
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* Bytes behind a request that is not answered yet stay in the input: pipelined requests are
- * answered in their order. A lingering or streaming client has nothing more to say. */
+ * answered in their order. Usually the answer has been sent, and this is how the loop learns it. A
+ * lingering or streaming client has nothing more to say. */
 static void conn_on_read(struct bufferevent *bev, void *arg)
 {
     qp_conn *conn = arg;
     struct evbuffer *input = bufferevent_get_input(bev);
 
+    if (conn->state == QP_CONN_WAITING) {
+        qp_pool_await(&conn->server->pool, &conn->job);
+    }
     if (conn->state == QP_CONN_READING) {
         conn_feed(conn);
     } else if (conn->state == QP_CONN_LINGERING || conn->state == QP_CONN_STREAMING) {
@@ -571,10 +634,16 @@ static void conn_on_write(struct bufferevent *bev, void *arg)
  * no end. */
 static void conn_on_event(struct bufferevent *bev, short events, void *arg)
 {
+    qp_conn *conn = arg;
+
     (void)bev;
-    if ((events & BEV_EVENT_CONNECTED) == 0) {
-        qp_conn_close(arg);
+    if ((events & BEV_EVENT_CONNECTED) != 0) {
+        return;
     }
+    if (conn->state == QP_CONN_WAITING) {
+        qp_pool_await(&conn->server->pool, &conn->job); /* it may have its answer */
+    }
+    qp_conn_close(conn);
 }
 
 /* While a request is under way its time is over: 408. Otherwise the connection is idle or lingers,
@@ -612,6 +681,7 @@ static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
         event_free(conn->timer);
         return false;
     }
+    conn->fd = fd;
     bufferevent_setcb(conn->bev, conn_on_read, conn_on_write, conn_on_event, conn);
     bufferevent_setwatermark(conn->bev, EV_READ, 0, CONN_READ_MAX);
     (void)bufferevent_set_timeouts(conn->bev, NULL, &write_time);

@@ -21,6 +21,12 @@ typedef enum qp_conn_state {
     QP_CONN_LINGERING /* all is sent; what the client still sends is dropped */
 } qp_conn_state;
 
+/* The head of an answer. */
+typedef struct qp_head {
+    char text[1024];
+    size_t n;
+} qp_head;
+
 typedef struct qp_conn {
     qp_job job; /* of the call */
     struct qp_conn *next;
@@ -28,13 +34,18 @@ typedef struct qp_conn {
     quipu_server *server;
     struct bufferevent *bev;
     struct event *timer;
+    int fd; /* bev's */
     qp_conn_state state;
-    bool is_gone;         /* the client left while a worker was at it: freed when that is done */
-    atomic_bool has_left; /* the same for the worker, which does not begin then */
-    quipu_cancel *cancel; /* of the call that a worker is at */
-    bool closes;          /* behind this answer */
-    bool is_extra;        /* beyond the limit: its request is answered 503 */
-    bool is_checked;      /* the request's head: host, route, token and parameters are right */
+    bool is_gone;            /* the client left while a worker was at it: freed when that is done */
+    atomic_bool has_left;    /* the same for the worker, which does not begin then */
+    atomic_bool is_answered; /* a worker sends: a client that leaves may have its answer */
+    quipu_cancel *cancel;    /* of the call that a worker is at */
+    bool closes;             /* behind this answer */
+    bool may_send;           /* the worker may give its answer to the socket itself... */
+    qp_head *head;           /* ...made this head of it, in the call's arena; NULL: none... */
+    size_t sent;             /* ...and the socket took so many bytes */
+    bool is_extra;           /* beyond the limit: its request is answered 503 */
+    bool is_checked;         /* the request's head: host, route, token and parameters are right */
     bool has_continued;
     bool is_timing_request; /* the timer counts the request, not the idle time */
     int64_t begun_ns;       /* when the request was complete, or refused */
@@ -47,14 +58,8 @@ typedef struct qp_conn {
 /* Changes the state; asserts that the picture above has the arrow. On the loop's thread. */
 void qp_conn_move(qp_conn *conn, qp_conn_state to);
 
-/* The head of an answer. */
-typedef struct qp_head {
-    char text[1024];
-    size_t n;
-} qp_head;
-
-/* Writes the head of an answer. `size` is the body's, -1: it has no end. */
-void qp_conn_head(qp_conn *conn, const qp_reply *answer, int64_t size, qp_head *ret_head);
+/* Writes the head of the call's answer. `size` is the body's, -1: it has no end. On any thread. */
+void qp_conn_head(const qp_conn *conn, int64_t size, qp_head *ret_head);
 
 /* Ends a connection once its output is sent. */
 void qp_conn_finish(qp_conn *conn);

@@ -2,8 +2,8 @@
  * latencies, gauges of what is open, and figures of the store.
  *
  * Owns: nothing; the counters are the server's, and the store's figures those of its last probe.
- * Called by: conn.c behind every answer, and the route /metrics. Locks: none; only the loop's
- * thread writes and reads them, which is why /metrics is answered by the loop. */
+ * Called by: conn.c before every answer, and the route /metrics. Locks: none; answers are
+ * counted by workers, too, all else by the loop's thread alone, which answers /metrics. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -33,14 +33,13 @@ void qp_metrics_count(qp_metrics *metrics, const qp_call *call, int64_t begun_ns
         return; /* counted as refused */
     }
     assert(call->route - qp_routes < QP_SERVER_ROUTES_MAX);
-    metrics->requests[call->route - qp_routes][class]++;
+    (void)atomic_fetch_add(&metrics->requests[call->route - qp_routes][class], 1);
     /* The bucket behind the last bound is that of all longer ones. */
     while (bucket < QP_SERVER_BUCKETS && us > metrics_bounds[bucket]) {
         bucket++;
     }
-    metrics->latency[bucket]++;
-    metrics->latency_us += us;
-    metrics->latency_count++;
+    (void)atomic_fetch_add(&metrics->latency[bucket], 1);
+    (void)atomic_fetch_add(&metrics->latency_us, us);
 }
 
 /* One figure with its HELP and TYPE lines, as the format wants them. */
@@ -73,6 +72,7 @@ static void metrics_put_requests(qp_buf *text, const qp_metrics *metrics)
 static void metrics_put_latency(qp_buf *text, const qp_metrics *metrics)
 {
     int64_t below = 0;
+    int64_t all;
 
     qp_buf_puts(text, "# HELP quipu_request_seconds From a complete request to its answer.\n"
                       "# TYPE quipu_request_seconds histogram\n");
@@ -81,11 +81,11 @@ static void metrics_put_latency(qp_buf *text, const qp_metrics *metrics)
         qp_buf_printf(text, "quipu_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n",
                       (double)metrics_bounds[i] / 1e6, below);
     }
+    all = below + metrics->latency[QP_SERVER_BUCKETS]; /* so that the buckets never exceed it */
     qp_buf_printf(text,
                   "quipu_request_seconds_bucket{le=\"+Inf\"} %" PRId64
                   "\nquipu_request_seconds_sum %.6f\nquipu_request_seconds_count %" PRId64 "\n",
-                  metrics->latency_count, (double)metrics->latency_us / 1e6,
-                  metrics->latency_count);
+                  all, (double)metrics->latency_us / 1e6, all);
 }
 
 /* Sizes of commits: how many calls shared a transaction and its sync.

@@ -1,7 +1,7 @@
 /* The workers (pool.h).
  *
  *    loop: submit ─▶ queue ─▶ worker: run ─▶ finished ─▶ loop: done
- *                                               └ a byte wakes the loop
+ *                                               └ a byte wakes the loop, unless the job is quiet
  *
  * Owns: the threads and both lists. Called by: the loop's thread; workers run pool_work(). Locks:
  * one mutex guards both lists, the count and `stops`; it is held for a few instructions and never
@@ -52,8 +52,8 @@ static void pool_wake(const qp_pool *pool)
 }
 
 /* A worker. It looks at the queue before `stops`, so that a stop that empties the queue first ends
- * all workers behind the jobs that they are at. Only the job that makes `finished` non-empty wakes
- * the loop, which then takes all of them. */
+ * all workers behind the jobs that they are at. A job whose owner waits wakes the loop, which then
+ * takes all that have finished. */
 static void *pool_work(void *arg)
 {
     qp_pool *pool = arg;
@@ -61,7 +61,6 @@ static void *pool_work(void *arg)
     qp_mutex_lock(&pool->mutex);
     for (;;) {
         qp_job *job = pool_take(&pool->queue);
-        bool is_first;
 
         if (job == NULL) {
             if (pool->stops) {
@@ -81,8 +80,8 @@ static void *pool_work(void *arg)
         pool_put(&pool->finished, job);
         /* The loop takes the whole list at a time: more bytes would wake it for nothing. It is
          * woken without the mutex, which it takes first of all. */
-        is_first = pool->finished.count == 1;
-        if (is_first) {
+        if ((!job->is_quiet || job->is_awaited) && !pool->is_woken) {
+            pool->is_woken = true;
             qp_mutex_unlock(&pool->mutex);
             pool_wake(pool);
             qp_mutex_lock(&pool->mutex);
@@ -135,7 +134,7 @@ bool qp_pool_submit(qp_pool *pool, qp_job *job)
     qp_mutex_lock(&pool->mutex);
     has_room = pool->queue.count < pool->queue_max;
     if (has_room) {
-        job->has_run = false;
+        job->has_run = job->is_quiet = job->is_awaited = false;
         pool_put(&pool->queue, job);
     }
     qp_mutex_unlock(&pool->mutex);
@@ -155,10 +154,20 @@ void qp_pool_finish(qp_pool *pool)
     qp_mutex_lock(&pool->mutex);
     finished = pool->finished;
     pool->finished = (qp_job_list){.count = 0};
+    pool->is_woken = false;
     qp_mutex_unlock(&pool->mutex);
     while ((job = pool_take(&finished)) != NULL) {
         job->done(job);
     }
+}
+
+/* Under the mutex the job is either finished, and done below, or it sees that it is awaited. */
+void qp_pool_await(qp_pool *pool, qp_job *job)
+{
+    qp_mutex_lock(&pool->mutex);
+    job->is_awaited = true;
+    qp_mutex_unlock(&pool->mutex);
+    qp_pool_finish(pool);
 }
 
 /* Under the mutex, like every look at the lists; the number is old as soon as it is released, which

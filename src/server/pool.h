@@ -14,6 +14,10 @@ typedef struct qp_job {
     struct qp_job *next;
     void *owner;  /* what it works for */
     bool has_run; /* for `done` */
+    /* Set by `run`: nobody waits for `done`, which may come when the loop wakes for another reason,
+     * unless the loop awaits it (qp_pool_await()). */
+    bool is_quiet;
+    bool is_awaited;
     void (*run)(struct qp_job *job);
     void (*done)(struct qp_job *job);
 } qp_job;
@@ -29,10 +33,11 @@ typedef struct qp_pool {
     qp_cond work;      /* the queue is not empty, or the pool stops */
     qp_job_list queue; /* under the mutex, as what follows */
     qp_job_list finished;
-    size_t busy; /* workers at a job */
+    size_t busy;   /* workers at a job */
+    bool is_woken; /* the loop was woken and has not taken `finished` since */
     bool stops;
     size_t queue_max;
-    int wake_fd; /* gets a byte when `finished` stops being empty */
+    int wake_fd; /* gets a byte when the loop is to take `finished` */
     qp_thread *threads;
     size_t thread_count;
 } qp_pool;
@@ -45,6 +50,10 @@ QUIPU_MUST_USE bool qp_pool_submit(qp_pool *pool, qp_job *job);
 
 /* Calls `done` of the jobs that have run. On the loop's thread. */
 void qp_pool_finish(qp_pool *pool);
+
+/* The same where the loop waits for this job: if it has not run yet, it will wake the loop even if
+ * it is quiet. */
+void qp_pool_await(qp_pool *pool, qp_job *job);
 
 /* How many jobs wait for a worker. */
 size_t qp_pool_waiting(qp_pool *pool);

@@ -2,7 +2,8 @@
  * store, is ever written into a head, so that no text can add a header or end the head.
  *
  * Owns: the table of reasons and the policies. Called by: conn.c and stream.c, on the loop's
- * thread. Locks: none. Holds on return: the head is whole, up to its empty line. */
+ * thread, and on a worker that answers itself. Locks: none. Holds on return: the head is whole, up
+ * to its empty line. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "server/conn.h"
 #include "server/page.h"
 
+#define RESPONSE_DATE_SIZE sizeof("ddd, DD MMM YYYY hh:mm:ss GMT")
 #define RESPONSE_HTTPS_ONLY_S "31536000" /* a year: how long a browser uses HTTPS alone */
 
 /* What a browser may do with an answer: nothing, for it is data... */
@@ -66,35 +68,27 @@ static const char *response_reason(int status)
     return "Error";
 }
 
-/* "Mon, 16 Nov 2026 16:53:21 GMT", from the library's own calendar: 1970-01-01 was a Thursday. */
-static void response_date(quipu_time now, char ret_date[QP_SERVER_DATE_SIZE])
+/* "Mon, 16 Nov 2026 16:53:21 GMT", from the library's own calendar: 1970-01-01 was a Thursday. Put
+ * together by hand: every answer has one. */
+static void response_date(quipu_time now, char ret_date[RESPONSE_DATE_SIZE])
 {
     static const char days[] = "ThuFriSatSunMonTueWed";
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     char text[QUIPU_TIME_TEXT_SIZE];
     int month;
 
-    if (quipu_time_format(now, text) != QUIPU_OK) {
+    if (now.s < 0 || quipu_time_format(now, text) != QUIPU_OK) {
         ret_date[0] = '\0';
         return;
     }
-    month = (text[5] - '0') * 10 + (text[6] - '0') - 1;
     /* Positions in "2026-11-16T16:53:21...": the year at 0, the day at 8, the time at 11. */
-    (void)snprintf(ret_date, QP_SERVER_DATE_SIZE, "%.3s, %.2s %.3s %.4s %.8s GMT",
-                   days + 3 * (size_t)(now.s / 86400 % 7), text + 8,
-                   months + 3 * (size_t)(month >= 0 && month < 12 ? month : 0), text, text + 11);
-}
-
-/* The date of this second: thousands of answers share one. */
-static const char *response_now(quipu_server *server)
-{
-    const quipu_time now = quipu_time_now();
-
-    if (now.s != server->date_s || server->date[0] == '\0') {
-        response_date(now, server->date);
-        server->date_s = now.s;
-    }
-    return server->date;
+    month = (text[5] - '0') * 10 + (text[6] - '0') - 1;
+    memcpy(ret_date, "ddd, DD MMM YYYY hh:mm:ss GMT", RESPONSE_DATE_SIZE);
+    memcpy(ret_date, days + 3 * (size_t)(now.s / 86400 % 7), 3);
+    memcpy(ret_date + 5, text + 8, 2);
+    memcpy(ret_date + 8, months + 3 * (size_t)(month >= 0 && month < 12 ? month : 0), 3);
+    memcpy(ret_date + 12, text, 4);
+    memcpy(ret_date + 17, text + 11, 8);
 }
 
 /* Texts of the tables above and of this file: they fit, whatever is answered. */
@@ -154,11 +148,14 @@ static void response_put_some(const quipu_server *server, const qp_reply *answer
 /* "no-store": answers are conversations, and no cache may keep them. Files of the page are the same
  * for all, and are asked for again by their ETag. A 204 and a 304 have no body, and so no length.
  * The length of a stream (-1) is unknown: the end of the connection is its end. */
-void qp_conn_head(qp_conn *conn, const qp_reply *answer, int64_t size, qp_head *ret_head)
+void qp_conn_head(const qp_conn *conn, int64_t size, qp_head *ret_head)
 {
+    const qp_reply *answer = &conn->call.answer;
     const bool is_page = answer->asset != NULL;
+    char date[RESPONSE_DATE_SIZE];
     char status[8];
 
+    response_date(quipu_time_now(), date);
     ret_head->n = 0;
     (void)snprintf(status, sizeof(status), "%03d ", answer->status % 1000);
     response_put(ret_head, "HTTP/1.1 ");
@@ -166,7 +163,7 @@ void qp_conn_head(qp_conn *conn, const qp_reply *answer, int64_t size, qp_head *
     response_put(ret_head, response_reason(answer->status));
     response_put(ret_head, "\r\n");
     /* What every answer has. "nosniff": a browser must not guess that a text is a script. */
-    response_line(ret_head, "Date", response_now(conn->server));
+    response_line(ret_head, "Date", date);
     response_line(ret_head, "Cache-Control", is_page ? "no-cache" : "no-store");
     response_line(ret_head, "Content-Security-Policy",
                   is_page ? RESPONSE_PAGE_POLICY : RESPONSE_POLICY);

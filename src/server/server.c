@@ -129,6 +129,7 @@ static void server_on_tick(evutil_socket_t fd, short events, void *arg)
     if (server->listener != NULL) {
         (void)evconnlistener_enable(server->listener);
     }
+    qp_pool_finish(&server->pool); /* answers that workers have sent, and clients that pause */
     qp_streams_tick(server);
     if (server->stopping && qp_clock_ns() > server->stop_ns) {
         (void)event_base_loopbreak(server->base);

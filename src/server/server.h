@@ -27,7 +27,6 @@
 #define QP_SERVER_APP_MAX 256     /* bytes of the app that is open, with its NUL */
 #define QP_SERVER_BUCKETS 12      /* of the histogram of latencies */
 #define QP_SERVER_ROUTES_MAX 96   /* routes that are counted */
-#define QP_SERVER_DATE_SIZE 32    /* bytes of a Date header, with its NUL */
 #define QP_SERVER_CLASSES 3       /* of statuses: good, the client's fault, the server's */
 
 struct event;
@@ -37,12 +36,12 @@ struct qp_conn;
 struct qp_stream;
 struct qp_tls;
 
-/* What /metrics shows; written by the loop's thread alone. */
+/* What /metrics shows. Answers are counted by who gives them, the rest by the loop's thread alone.
+ */
 typedef struct qp_metrics {
-    int64_t requests[QP_SERVER_ROUTES_MAX][QP_SERVER_CLASSES];
-    int64_t latency[QP_SERVER_BUCKETS + 1]; /* not cumulated; the last one: longer */
-    int64_t latency_us;                     /* the sum */
-    int64_t latency_count;
+    _Atomic int64_t requests[QP_SERVER_ROUTES_MAX][QP_SERVER_CLASSES];
+    _Atomic int64_t latency[QP_SERVER_BUCKETS + 1]; /* not cumulated; the last one: longer */
+    _Atomic int64_t latency_us;                     /* the sum */
     int64_t refused;      /* requests that the reader refused, and unknown paths */
     int64_t unauthorized; /* 401 and 403 */
     int64_t queue_full;   /* answered 503 */
@@ -96,13 +95,11 @@ struct quipu_server {
     struct qp_conn *conns;
     size_t conn_count;
     struct qp_stream *streams;
-    size_t stream_count;
-    qp_thread watch; /* waits for changes of the store (watch.c) */
+    atomic_size_t stream_count; /* changed by the loop alone */
+    qp_thread watch;            /* waits for changes of the store (watch.c) */
     bool watch_runs;
     quipu_cancel *watch_cancel;
-    _Atomic int64_t changes;        /* the number of the last one */
-    char date[QP_SERVER_DATE_SIZE]; /* of the last answer's second; "": none yet */
-    int64_t date_s;
+    _Atomic int64_t changes; /* the number of the last one */
     qp_metrics metrics;
     qp_probe health;
     qp_probe figures;          /* for /metrics */

@@ -235,7 +235,7 @@ bool qp_stream_begin(qp_conn *conn)
     qp_watch_start(server);
     qp_conn_move(conn, QP_CONN_STREAMING);
     qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
-    qp_conn_head(conn, &conn->call.answer, -1, &head);
+    qp_conn_head(conn, -1, &head);
     (void)bufferevent_write(conn->bev, head.text, head.n);
     (void)bufferevent_enable(conn->bev, EV_READ); /* to notice that the client left */
     if (server->stopping || conn->call.request->method == QP_HTTP_HEAD) {

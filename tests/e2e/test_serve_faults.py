@@ -309,6 +309,87 @@ class Tails(server.Case):
         self.assertEqual(len(self.texts(tails[0], 2400)), 2400)
 
 
+class Answers(server.Case):
+    """Answers that workers give to the socket themselves, in the ways in which a client can take
+    them."""
+
+    def setUp(self):
+        super().setUp()
+        self.serve()
+        for i in range(8):
+            self.append("s", message(f"e{i}", f"{i}" * 1000000))
+
+    def get(self, key, **parameters):
+        """The bytes of a request."""
+        return (f"GET {path('v1', 'sessions', key, **parameters)} HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {self.token}\r\n\r\n").encode()
+
+    @staticmethod
+    def read(file):
+        """The status and the JSON of the next answer."""
+        status = int(file.readline().split()[1])
+        size = 0
+        while (line := file.readline().strip()):
+            if line.lower().startswith(b"content-length:"):
+                size = int(line.partition(b":")[2])
+        return status, json.loads(file.read(size))
+
+    def texts(self, body):
+        return [one["content"][0] + str(len(one["content"])) for one in body["messages"]]
+
+    def test_a_client_that_takes_its_answer_in_pieces_gets_every_byte(self):
+        """More than the socket takes at once: what a worker has begun, the loop ends."""
+        expected = [f"{i}1000000" for i in range(8)]
+        sock = self.connect()
+        with sock.makefile("rb") as file:
+            for _ in range(3):
+                sock.sendall(self.get("s"))
+                select.select([sock], [], [], harness.WAIT_S)
+                time.sleep(0.05)  # for the socket to be full
+                status, body = self.read(file)
+                self.assertEqual((status, self.texts(body)), (200, expected))
+
+    def test_requests_that_are_sent_ahead_are_answered_in_their_order(self):
+        """At once, and one while the one before is at a worker or just answered."""
+        sock = self.connect()
+        wanted = [(i, "s" if i % 3 else "none") for i in range(60)]
+        with sock.makefile("rb") as file:
+            sock.sendall(b"".join(self.get(key, limit=1, after=i % 8) for i, key in wanted))
+            for i, key in wanted:
+                status, body = self.read(file)
+                self.assertEqual(status, 200 if key == "s" else 404, i)
+                if key == "s":
+                    self.assertEqual(self.texts(body), [f"{i % 8}1000000"], i)
+            for i in range(200):
+                sock.sendall(self.get("s", limit=0))
+                if i % 7 == 0:
+                    time.sleep(0.0001 * (i % 11))
+                sock.sendall(self.get("none", limit=0))
+                self.assertEqual(self.read(file)[0], 200)
+                self.assertEqual(self.read(file)[0], 404)
+
+    def test_an_answer_is_counted_before_it_is_read(self):
+        line = 'quipu_requests_total{method="GET",route="/v1/sessions/{key}",code="2xx"} '
+        for number in range(1, 30):
+            self.good("GET", path("v1", "sessions", "s", limit=0))
+            self.assertIn(f"{line}{number}\n", self.ask("GET", "/metrics").body.decode())
+
+    def test_a_client_that_leaves_behind_its_answer_has_not_left_early(self):
+        for _ in range(30):
+            self.good("GET", path("v1", "sessions", "s", limit=0))
+        self.wait_for_metric("quipu_connections 1")
+        self.wait_for_metric("quipu_requests_left_total 0")
+
+    def test_the_idle_time_begins_with_the_answer(self):
+        self.stop()
+        self.serve("--idle", "1")
+        sock = self.connect()
+        with sock.makefile("rb") as file:
+            sock.sendall(self.get("s", limit=0))
+            self.assertEqual(self.read(file)[0], 200)
+            self.assertEqual(file.read(), b"")  # closed by the server, without a word
+
+
 class Limits(server.Case):
     """Limits at their maximum and one above, and clients that misbehave."""
 
