@@ -462,15 +462,17 @@ def measure_adk(store, folder, blocks):
     other = start_adk(python, folder)
     try:
         with store.served("--adk-open", "app") as server:
-            sides = ((server, Client(server.port)), (other, Client(other.port)))
             for block in range(blocks):
                 made, get, patch = adk_requests(block)
-                for side, (process, client) in enumerate(sides):
+                for side, process in enumerate((server, other)):
+                    # A new one each time: ADK's server closes a connection after 5 idle seconds.
+                    client = Client(process.port)
                     client.ask(made)
                     for name, data in (("get", get), ("patch", patch)):
                         client.ask(data)
                         work = lambda client=client, data=data: client.ask(data)  # noqa: E731
                         costs[name][side].append(process.cost_ns(work, ADK_REQUESTS))
+                    client.sock.close()
     finally:
         other.process.kill()
         other.process.wait()
