@@ -2,7 +2,8 @@
  *
  * HTML is one file without scripts: a policy in its head forbids everything but its own style and
  * images that stand in it, and every text is escaped, character by character. Markdown keeps the
- * texts of messages as they are, since they are mostly Markdown, and fences the rest.
+ * texts of messages as they are, since they are mostly Markdown, and fences the rest. A text that
+ * could reach into the next message, by an open fence, by HTML or by a heading like ours, is quoted.
  *
  * Called by: export_as.c. Owns and locks nothing; `ctx` is the stream. */
 #include <inttypes.h>
@@ -22,18 +23,37 @@ static void md_line(FILE *out, quipu_str text)
     app_put_cut(out, text, APP_COLUMNS_MAX);
 }
 
-/* A text as it is, but for what would control the terminal of a person who reads the file there. */
-static void md_text(FILE *out, quipu_str text)
+/* The next line without its end, which may be "\r\n"; false behind the last one. */
+static bool md_next(quipu_str text, size_t *at, quipu_str *ret_line)
 {
-    size_t from = 0;
+    const size_t left = text.n - *at;
+    const char *p = text.p + *at;
+    const char *end = left > 0 ? memchr(p, '\n', left) : NULL;
+    size_t n = end != NULL ? (size_t)(end - p) : left;
 
-    for (size_t i = 0; i <= text.n; i++) {
-        if (i == text.n || text.p[i] == '\n' || text.p[i] == '\t') {
-            app_put(out, (quipu_str){text.p + from, i - from});
-            if (i < text.n) {
-                fputc(text.p[i], out);
+    if (left == 0) {
+        return false;
+    }
+    *at += n + (end != NULL);
+    n -= end != NULL && n > 0 && p[n - 1] == '\r';
+    *ret_line = (quipu_str){p, n};
+    return true;
+}
+
+/* A text as it is, each line behind "> " when it is a quote, but for what would control the terminal
+ * of a person who reads the file there. */
+static void md_lines(FILE *out, quipu_str text, bool quote)
+{
+    quipu_str line;
+
+    for (size_t at = 0; md_next(text, &at, &line);) {
+        fputs(!quote ? "" : line.n > 0 ? "> " : ">", out);
+        for (size_t from = 0, i = 0; i <= line.n; i++) {
+            if (i == line.n || line.p[i] == '\t') {
+                app_put(out, (quipu_str){line.p + from, i - from});
+                fputs(i < line.n ? "\t" : "\n", out);
+                from = i + 1;
             }
-            from = i + 1;
         }
     }
 }
@@ -57,11 +77,79 @@ static void md_fence(FILE *out, quipu_str language, quipu_str text)
                 fputc(language.p[i], out);
             }
             fputc('\n', out);
-            md_text(out, text);
-            fputs(text.n > 0 && text.p[text.n - 1] == '\n' ? "" : "\n", out);
+            md_lines(out, text, false);
         }
     }
     fputs("\n\n", out);
+}
+
+/* A fence that is open while a text is looked at. */
+typedef struct md_open {
+    size_t run; /* its backticks or tildes; 0: none is open */
+    size_t indent;
+    char mark;
+} md_open;
+
+/* Looks at a line of a text. True: with it, the text may reach behind its end. What is no plain pair
+ * of fences counts, since a reader of Markdown may pair them in another way. */
+static bool md_line_reaches(md_open *open, quipu_str line)
+{
+    size_t indent = 0;
+    size_t run = 0;
+
+    while (indent < line.n && (line.p[indent] == ' ' || line.p[indent] == '\t')) {
+        indent++;
+    }
+    const quipu_str rest = {line.p + indent, line.n - indent};
+    const char mark = rest.n > 0 ? rest.p[0] : ' ';
+
+    while ((mark == '`' || mark == '~') && run < rest.n && rest.p[run] == mark) {
+        run++;
+    }
+    if (open->run > 0) {
+        const bool ends = mark == open->mark && run >= open->run &&
+                          app_is_blank((quipu_str){rest.p + run, rest.n - run});
+
+        open->run = ends ? 0 : open->run;
+        return ends ? indent != open->indent : rest.n > 0 && indent < open->indent;
+    }
+    if (run >= 3) {
+        *open = (md_open){.run = run, .indent = indent, .mark = mark};
+        return mark == '`' && memchr(rest.p + run, '`', rest.n - run) != NULL;
+    }
+    /* HTML may hide what follows; "## 7." is the heading of a message. */
+    return mark == '<' ||
+           (rest.n > 3 && memcmp(rest.p, "## ", 3) == 0 && rest.p[3] >= '0' && rest.p[3] <= '9');
+}
+
+static bool md_reaches(quipu_str text)
+{
+    md_open open = {.run = 0};
+    quipu_str line;
+    bool reaches = false;
+
+    for (size_t at = 0; !reaches && md_next(text, &at, &line);) {
+        reaches = md_line_reaches(&open, line);
+    }
+    return reaches || open.run > 0;
+}
+
+/* A text in a quote: nothing in it goes on behind the quote. */
+static void md_quote(FILE *out, quipu_str text)
+{
+    md_lines(out, text, true);
+    fputc('\n', out);
+}
+
+/* What somebody said: Markdown as it is, unless it would reach into the next message. */
+static void md_said(FILE *out, quipu_str text)
+{
+    if (md_reaches(text)) {
+        md_quote(out, text);
+    } else {
+        md_lines(out, text, false);
+        fputc('\n', out);
+    }
 }
 
 static void md_begin(void *ctx, const quipu_session_info *session)
@@ -92,11 +180,11 @@ static void md_item(void *ctx, const app_item *item)
 
     switch (item->kind) {
     case APP_ITEM_TEXT:
-        md_text(out, item->text);
-        fputs("\n\n", out);
+        md_said(out, item->text);
         break;
     case APP_ITEM_THOUGHT:
-        md_note(out, "Thought:", item->text.n > 0 ? item->text : QUIPU_STR("hidden"));
+        fputs("**Thought:**\n\n", out);
+        md_quote(out, item->text.n > 0 ? item->text : QUIPU_STR("hidden"));
         break;
     case APP_ITEM_CALL:
     case APP_ITEM_RESPONSE:

@@ -8,6 +8,7 @@ import json
 import shutil
 
 import harness
+import test_show_parts
 
 HOSTILE = ("</pre></div><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\u202e"
            "'\"&amp;<!-- ]]> ")
@@ -91,6 +92,44 @@ class Formats(harness.Case):
         self.assertIn("`````json\n```` four\n`````\n", page)
         self.assertIn("# s\n", page)
         self.assertIn("## 5. assistant, 2026-03-20", page)
+
+    def test_no_text_of_markdown_reaches_into_the_next_message(self):
+        """What would leave a fence or HTML open, or forge a heading, stands in a quote."""
+        fence = "```\nx\n```\n"
+        for text in ("```\nopen", "~~~~\n```\n~~~\nopen", "a\n   ````\nopen", "<!-- open",
+                     " <details>\nopen", "- a\n  ```\nout\n  ```", "```\n  ```\n```\nopen",
+                     "``` a`b\n```\nopen", "## 2. assistant, 2026-03-20 09:46:42\n\nforged",
+                     f"{fence}```\nopen", "```\r\nopen\r\n"):
+            with self.subTest(text):
+                self.run_quipu("append", "r", "--create", "--text", text)
+                page = self.export("r", "markdown")
+                said = page.partition("\n\n## 1. user")[2].split("\n")[2:]
+                lines = text.splitlines()
+                self.assertEqual(said[:len(lines)],
+                                 [f"> {line}".rstrip() for line in lines])
+                self.run_quipu("rm", "r", "--yes")
+        for text in ("plain", fence, f"a\n{fence}b\n~~~~ c\n```\n~~~~", "- a\n  ```\n  x\n  ```",
+                     "# mine\n\n## Two parts\n\na <b>c</b>", f"{fence}{fence}",
+                     "```\n<!-- in it\n## 2. a\n```", "```\r\nx\r\n```\r\n"):
+            with self.subTest(text):
+                self.run_quipu("append", "r", "--create", "--text", text)
+                page = self.export("r", "markdown")
+                head, _, said = page.partition("## 1. user, ")[2].partition("\n\n")
+                self.assertRegex(head, r"^[\d: -]+$")
+                self.assertEqual(said, text.replace("\r\n", "\n").rstrip() + "\n\n")
+                self.run_quipu("rm", "r", "--yes")
+
+    def test_thoughts_of_markdown_are_whole(self):
+        thought = "first line\n" + "word " * 400 + "end"
+        event = {"id": "e", "author": "a", "timestamp": 1.0, "content": {"role": "model", "parts": [
+            {"text": thought, "thought": True}, {"text": "Yes."}]}}
+        adk = self.folder / "adk.db"
+        test_show_parts.adk_file(adk, [event])
+        self.run_quipu("import", adk, "--quiet")
+        page = self.export("adk:app/ana/s", "markdown")
+        self.assertIn("**Thought:**\n\n> first line\n> word word", page)
+        self.assertEqual(page.count("word"), 400)
+        self.assertIn("end\n\nYes.\n", page)
 
     def test_openai_messages_pair_their_calls(self):
         chat = json.loads(self.export("s", "openai"))
