@@ -385,7 +385,7 @@ static bool import_is_export(const import_input *input)
     static const char major[] = "\"major\":";
     const size_t n = input->n < sizeof(mark) - 1 ? input->n : sizeof(mark) - 1;
 
-    if (memcmp(input->head, mark, n) == 0) {
+    if (n > 0 && memcmp(input->head, mark, n) == 0) {
         return true;
     }
     for (size_t i = 0; i < IMPORT_MARK_MAX && i + sizeof(major) - 1 <= input->n; i++) {
@@ -417,7 +417,7 @@ static int import_file(const app_call *call, const char *path)
     return code;
 }
 
-/* File after file, up to the first that fails. */
+/* File after file. One that fails does not keep the others out; its exit code is kept. */
 static int import_run(const app_call *call)
 {
     const char *map = app_value(call, "map");
@@ -427,8 +427,10 @@ static int import_run(const app_call *call)
         return app_usage(call, "--map is a list such as role=who,content=text; the names before "
                                "\"=\" are: " APP_FOREIGN_MAP);
     }
-    for (int i = 0; i < call->argument_count && code == APP_OK; i++) {
-        code = import_file(call, call->arguments[i]);
+    for (int i = 0; i < call->argument_count && code != APP_USAGE; i++) {
+        const int one = import_file(call, call->arguments[i]);
+
+        code = code == APP_OK || one == APP_USAGE ? one : code;
     }
     return code;
 }

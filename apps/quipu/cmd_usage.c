@@ -8,6 +8,7 @@
 
 #include "app.h"
 #include "render.h"
+#include "text.h"
 
 #define USAGE_SLOTS_FIRST 64
 #define USAGE_MONEY 1000000.0 /* costs are millionths of a dollar */
@@ -61,21 +62,10 @@ static void usage_add(quipu_usage_row *sum, const quipu_usage_row *row)
     sum->unpriced += row->unpriced;
 }
 
-/* FNV-1a: names come from the user's own store. */
-static size_t usage_hash(quipu_str name)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < name.n; i++) {
-        hash = (hash ^ (unsigned char)name.p[i]) * UINT64_C(1099511628211);
-    }
-    return (size_t)(hash ^ hash >> 32);
-}
-
 /* The slot of a name, or the free one where it belongs. */
 static usage_sum *usage_slot(usage_sum *slots, size_t count, quipu_str name)
 {
-    size_t at = usage_hash(name) & (count - 1);
+    size_t at = app_hash(name) & (count - 1);
 
     while (slots[at].name.n > 0 && !quipu_str_eq(slots[at].name, name)) {
         at = (at + 1) & (count - 1);

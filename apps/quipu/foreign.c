@@ -18,6 +18,8 @@
 
 #include <quipu/adk.h>
 
+#include "text.h"
+
 #define FOREIGN_READ_FIRST 65536
 #define FOREIGN_DETECT_LINES 64 /* lines that decide the kind */
 #define FOREIGN_ID_MAX 256      /* bytes of a session's id in its key */
@@ -38,16 +40,17 @@ void app_foreign_fail(app_foreign *foreign, const char *format, ...)
     (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (foreign->line > 0) {
-        app_report(foreign->call, "%s, line %" PRId64 ": %s; nothing was imported", foreign->path,
-                   foreign->line, text);
+        app_report(foreign->call, "%s, %s %" PRId64 ": %s; nothing was imported", foreign->path,
+                   foreign->root != NULL ? "entry" : "line", foreign->line, text);
     } else {
         app_report(foreign->call, "%s: %s; nothing was imported", foreign->path, text);
     }
 }
 
-/* The whole file; false: reported. */
+/* The whole file, without the mark that some programs of Windows begin it with; false: reported. */
 static bool foreign_slurp(app_foreign *foreign, FILE *file, quipu_str head)
 {
+    static const char mark[] = "\xef\xbb\xbf";
     size_t room = FOREIGN_READ_FIRST + head.n;
     char *text = malloc(room);
     size_t n = 0;
@@ -79,6 +82,10 @@ static bool foreign_slurp(app_foreign *foreign, FILE *file, quipu_str head)
     if (text == NULL) {
         app_foreign_fail(foreign, "out of memory");
         return false;
+    }
+    if (n >= sizeof(mark) - 1 && memcmp(text, mark, sizeof(mark) - 1) == 0) {
+        n -= sizeof(mark) - 1;
+        memmove(text, text + sizeof(mark) - 1, n);
     }
     foreign->text = (quipu_str){text, n};
     if (ferror(file)) {
@@ -153,22 +160,62 @@ static app_foreign_kind foreign_kind_of(const app_tree *line)
     return app_tree_get(line, "messages") != NULL ? APP_FOREIGN_CHAT : APP_FOREIGN_NONE;
 }
 
-/* By the first lines that say it; a list is ChatGPT's, whose file is one value. */
-static app_foreign_kind foreign_detect(app_foreign *foreign)
+/* Reads a file that is one value, over any number of lines: a list, or what does not begin with an
+ * object on a line of its own. What is neither stays JSON Lines, whose errors name the line. */
+static void foreign_read_root(app_foreign *foreign)
 {
-    app_foreign_kind kind = foreign->map != NULL ? APP_FOREIGN_CHAT : APP_FOREIGN_NONE;
+    const app_tree *root = NULL;
     size_t at = 0;
-    quipu_str line;
+    quipu_str line = {NULL, 0};
+
+    while (foreign_line(foreign, &at, &line) && app_is_blank(line)) {
+    }
+    quipu_arena_reset(&foreign->scratch);
+    if (line.n > APP_FOREIGN_LINE_MAX ||
+        (app_tree_read(line, &foreign->scratch, &root) == QUIPU_OK &&
+         root->kind == APP_TREE_OBJECT)) {
+        return;
+    }
+    if (app_tree_read(foreign->text, &foreign->arena, &root) == QUIPU_OK &&
+        (root->kind == APP_TREE_ARRAY || root->kind == APP_TREE_OBJECT)) {
+        foreign->root = root;
+    }
+}
+
+/* What a list of nothing is, and one that is cut off: ChatGPT's export is the only file that a
+ * program writes as a list. */
+static bool foreign_is_list(const app_foreign *foreign)
+{
+    size_t at = 0;
 
     while (at < foreign->text.n && strchr(" \t\r\n", foreign->text.p[at]) != NULL) {
         at++;
     }
-    if (at < foreign->text.n && foreign->text.p[at] == '[') {
+    return at < foreign->text.n && foreign->text.p[at] == '[' &&
+           (foreign->root == NULL || foreign->root->count == 0);
+}
+
+/* By the first lines, or entries of the list, that say it. */
+static app_foreign_kind foreign_detect(app_foreign *foreign)
+{
+    const app_tree *root = foreign->root;
+    const app_tree *entry = root != NULL && root->kind == APP_TREE_ARRAY ? root->first : root;
+    app_foreign_kind kind = APP_FOREIGN_NONE;
+    size_t at = 0;
+    quipu_str line;
+
+    if (foreign->map != NULL) {
+        return APP_FOREIGN_CHAT;
+    }
+    if (foreign_is_list(foreign)) {
         return APP_FOREIGN_CHATGPT;
     }
-    at = 0;
-    for (int i = 0;
-         i < FOREIGN_DETECT_LINES && kind == APP_FOREIGN_NONE && foreign_line(foreign, &at, &line);
+    for (int i = 0; i < FOREIGN_DETECT_LINES && kind == APP_FOREIGN_NONE && entry != NULL; i++) {
+        kind = foreign_kind_of(entry);
+        entry = entry->next;
+    }
+    for (int i = 0; i < FOREIGN_DETECT_LINES && root == NULL && kind == APP_FOREIGN_NONE &&
+                    foreign_line(foreign, &at, &line);
          i++) {
         const app_tree *tree = NULL;
 
@@ -181,6 +228,18 @@ static app_foreign_kind foreign_detect(app_foreign *foreign)
     return kind;
 }
 
+/* One line, or one entry of a list. */
+static void foreign_read_entry(app_foreign *foreign, const app_tree *tree)
+{
+    if (foreign->kind == APP_FOREIGN_CLAUDE_CODE) {
+        app_foreign_claude_line(foreign, tree);
+    } else if (foreign->kind == APP_FOREIGN_CODEX) {
+        app_foreign_codex_line(foreign, tree);
+    } else {
+        app_foreign_chat_line(foreign, tree);
+    }
+}
+
 /* Lines, one by one. */
 static void foreign_read_lines(app_foreign *foreign)
 {
@@ -191,28 +250,39 @@ static void foreign_read_lines(app_foreign *foreign)
          foreign->line++) {
         const app_tree *tree = foreign_parse(foreign, line, at == foreign->text.n);
 
-        if (tree == NULL) {
-            continue;
-        }
-        if (foreign->kind == APP_FOREIGN_CLAUDE_CODE) {
-            app_foreign_claude_line(foreign, tree);
-        } else if (foreign->kind == APP_FOREIGN_CODEX) {
-            app_foreign_codex_line(foreign, tree);
-        } else {
-            app_foreign_chat_line(foreign, tree);
+        if (tree != NULL) {
+            foreign_read_entry(foreign, tree);
         }
     }
     foreign->line = 0;
 }
 
-/* One value. */
-static void foreign_read_whole(app_foreign *foreign)
+/* The entries of a list, or one object. */
+static void foreign_read_list(app_foreign *foreign)
 {
-    const app_tree *root = NULL;
-    const quipu_status status = app_tree_read(foreign->text, &foreign->arena, &root);
+    const app_tree *root = foreign->root;
+    const app_tree *entry = root->kind == APP_TREE_ARRAY ? root->first : root;
+
+    for (foreign->line = 1; !foreign->failed && entry != NULL; entry = entry->next) {
+        if (entry->kind == APP_TREE_OBJECT) {
+            foreign_read_entry(foreign, entry);
+        } else {
+            app_foreign_fail(foreign, "it is not a JSON object");
+        }
+        foreign->line++;
+    }
+    foreign->line = 0;
+}
+
+/* ChatGPT's conversations: one value. */
+static void foreign_read_chatgpt(app_foreign *foreign)
+{
+    const quipu_status status = foreign->root != NULL
+                                    ? QUIPU_OK
+                                    : app_tree_read(foreign->text, &foreign->arena, &foreign->root);
 
     if (status == QUIPU_OK) {
-        app_foreign_chatgpt(foreign, root);
+        app_foreign_chatgpt(foreign, foreign->root);
     } else {
         app_foreign_fail(foreign, "%s",
                          status == QUIPU_INVALID ? "it is not JSON, or is cut off"
@@ -234,11 +304,14 @@ int app_foreign_read(const app_call *call, FILE *file, quipu_str head, const cha
     if (!foreign_slurp(foreign, file, head)) {
         return APP_FAILURE;
     }
+    foreign_read_root(foreign);
     if (foreign->kind == APP_FOREIGN_NONE) {
         foreign->kind = foreign_detect(foreign);
     }
     if (foreign->kind == APP_FOREIGN_CHATGPT) {
-        foreign_read_whole(foreign);
+        foreign_read_chatgpt(foreign);
+    } else if (foreign->kind != APP_FOREIGN_NONE && foreign->root != NULL) {
+        foreign_read_list(foreign);
     } else if (foreign->kind != APP_FOREIGN_NONE) {
         foreign_read_lines(foreign);
     }
@@ -251,21 +324,27 @@ void app_foreign_free(app_foreign *foreign)
         free(foreign->sessions[i].events);
     }
     free(foreign->sessions);
+    app_names_free(&foreign->session_ids);
     free((void *)(uintptr_t)foreign->text.p);
     quipu_arena_free(&foreign->arena);
     quipu_arena_free(&foreign->scratch);
     *foreign = (app_foreign){.kind = APP_FOREIGN_NONE};
 }
 
-/* Mostly the one before: a file has one conversation, or one after another. */
+/* The id becomes part of a key: what makes none is refused before anything is written. */
 app_foreign_session *app_foreign_session_of(app_foreign *foreign, quipu_str id)
 {
+    const size_t found = app_names_get(&foreign->session_ids, id);
     app_foreign_session *session;
 
-    for (size_t i = foreign->session_count; i > 0; i--) {
-        if (quipu_str_eq(foreign->sessions[i - 1].id, id)) {
-            return &foreign->sessions[i - 1];
-        }
+    if (found != APP_NAMES_NONE) {
+        return &foreign->sessions[found];
+    }
+    if (id.n > FOREIGN_ID_MAX || !app_is_utf8(id) || memchr(id.p, '\0', id.n) != NULL) {
+        app_foreign_fail(foreign,
+                         "the id of a session is a text of at most %d bytes without U+0000",
+                         FOREIGN_ID_MAX);
+        return NULL;
     }
     if (foreign->session_count == foreign->session_room) {
         const size_t room = foreign->session_room > 0 ? foreign->session_room * 2 : 16;
@@ -280,7 +359,8 @@ app_foreign_session *app_foreign_session_of(app_foreign *foreign, quipu_str id)
     }
     session = &foreign->sessions[foreign->session_count];
     *session = (app_foreign_session){.id = {NULL, 0}};
-    if (quipu_arena_copy(&foreign->arena, id, &session->id) != QUIPU_OK) {
+    if (quipu_arena_copy(&foreign->arena, id, &session->id) != QUIPU_OK ||
+        !app_names_put(&foreign->session_ids, session->id, foreign->session_count)) {
         app_foreign_fail(foreign, "out of memory");
         return NULL;
     }
@@ -324,8 +404,7 @@ static bool foreign_key(foreign_put *put, int number)
     }
     n = snprintf(put->key, sizeof(put->key), "%s%s%.*s%s",
                  prefix != NULL ? prefix : foreign_name(put->foreign->kind),
-                 prefix != NULL ? "" : ":", (int)(id.n < FOREIGN_ID_MAX ? id.n : FOREIGN_ID_MAX),
-                 id.p, tail);
+                 prefix != NULL ? "" : ":", (int)id.n, id.p, tail);
     return n > 0 && n < (int)sizeof(put->key);
 }
 

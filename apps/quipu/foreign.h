@@ -4,6 +4,7 @@
 #define APPS_QUIPU_FOREIGN_H
 
 #include "app.h"
+#include "names.h"
 #include "tree.h"
 
 #define APP_FOREIGN_KINDS "claude-code codex chatgpt chat" /* in the order of app_foreign_kind */
@@ -43,14 +44,16 @@ typedef struct app_foreign {
     const app_call *call;
     const char *path;
     app_foreign_kind kind;
-    quipu_str text;                /* of the whole file; malloc() */
-    quipu_arena arena;             /* what sessions point to */
-    quipu_arena scratch;           /* of one line */
-    int64_t line;                  /* for messages; 0: the file is no JSON Lines */
-    const char *map;               /* --map, or NULL */
+    quipu_str text;       /* of the whole file; malloc() */
+    quipu_arena arena;    /* what sessions point to */
+    quipu_arena scratch;  /* of one line */
+    const app_tree *root; /* a file that is one value; NULL: it is JSON Lines */
+    int64_t line;         /* for messages: of the file, or the entry of its list; 0: none */
+    const char *map;      /* --map, or NULL */
     app_foreign_session *sessions; /* malloc() */
     size_t session_count;
     size_t session_room;
+    app_names session_ids;
     int64_t left_out; /* lines that are no messages */
     bool failed;      /* reported */
 } app_foreign;
@@ -78,7 +81,7 @@ int app_foreign_store(app_foreign *foreign, quipu_store *store, app_foreign_repo
 /* ---- for the readers --------------------------------------------------------------------------
  */
 
-/* Reports "FILE, line N: ..." and marks the file as failed. */
+/* Reports "FILE, line N: ...", or "entry N", and marks the file as failed. */
 void app_foreign_fail(app_foreign *foreign, const char *format, ...) QUIPU_PRINTF(2, 3);
 
 /* The conversation of an id, which is created when it is new. NULL: no memory, reported. */

@@ -11,50 +11,69 @@
 
 #include "foreign.h"
 
-/* The branch, oldest first: *ret_nodes is malloc(). False: reported. */
-static bool chatgpt_branch(app_foreign *foreign, const app_tree *talk, const app_tree ***ret_nodes,
-                           size_t *ret_count)
+/* The nodes of a conversation, by number and by name. */
+typedef struct chatgpt_map {
+    const app_tree **nodes;  /* in the order of the file */
+    const app_tree **branch; /* filled by chatgpt_walk(), oldest first */
+    size_t count;            /* of the branch */
+    app_names names;
+} chatgpt_map;
+
+/* False: no memory. Of equal names the last one counts, as everywhere. */
+static bool chatgpt_map_fill(chatgpt_map *map, const app_tree *mapping)
+{
+    size_t n = 0;
+
+    map->nodes = malloc((mapping->count + 1) * sizeof(const app_tree *));
+    map->branch = malloc((mapping->count + 1) * sizeof(const app_tree *));
+    if (map->nodes == NULL || map->branch == NULL) {
+        return false;
+    }
+    for (const app_tree *one = mapping->first; one != NULL; one = one->next) {
+        map->nodes[n] = one;
+        if (!app_names_put(&map->names, one->name, n++)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void chatgpt_map_free(chatgpt_map *map)
+{
+    free(map->nodes);
+    free(map->branch);
+    app_names_free(&map->names);
+}
+
+/* From the node that was shown last to the first one. False: reported. */
+static bool chatgpt_walk(app_foreign *foreign, const app_tree *talk, chatgpt_map *map)
 {
     const app_tree *mapping = app_tree_get(talk, "mapping");
     const quipu_str title = app_tree_text(talk, "title");
-    const app_tree **nodes = malloc((mapping->count + 1) * sizeof(const app_tree *));
     quipu_str at = app_tree_text(talk, "current_node");
-    size_t n = 0;
 
-    if (nodes == NULL) {
-        app_foreign_fail(foreign, "out of memory");
-        return false;
-    }
-    if (at.n == 0 && mapping->first != NULL) { /* older files: the last node */
-        for (const app_tree *one = mapping->first; one != NULL; one = one->next) {
-            at = one->name;
-        }
+    if (at.n == 0 && mapping->count > 0) { /* older files: the last node */
+        at = map->nodes[mapping->count - 1]->name;
     }
     while (at.n > 0) {
-        const app_tree *node = NULL;
+        const size_t found = app_names_get(&map->names, at);
 
-        for (const app_tree *one = mapping->first; one != NULL; one = one->next) {
-            node = quipu_str_eq(one->name, at) ? one : node;
-        }
-        if (node == NULL || n == mapping->count) {
+        if (found == APP_NAMES_NONE || map->count == mapping->count) {
             app_foreign_fail(foreign, "the conversation \"%.*s\" %s",
                              (int)(title.n < 80 ? title.n : 80), title.n > 0 ? title.p : "",
-                             node == NULL ? "names a message that it does not have"
-                                          : "has a cycle in its \"mapping\"");
-            free(nodes);
+                             found == APP_NAMES_NONE ? "names a message that it does not have"
+                                                     : "has a cycle in its \"mapping\"");
             return false;
         }
-        nodes[n++] = node;
-        at = app_tree_text(node, "parent");
+        map->branch[map->count++] = map->nodes[found];
+        at = app_tree_text(map->nodes[found], "parent");
     }
-    for (size_t i = 0; i < n / 2; i++) {
-        const app_tree *node = nodes[i];
+    for (size_t i = 0; i < map->count / 2; i++) {
+        const app_tree *node = map->branch[i];
 
-        nodes[i] = nodes[n - 1 - i];
-        nodes[n - 1 - i] = node;
+        map->branch[i] = map->branch[map->count - 1 - i];
+        map->branch[map->count - 1 - i] = node;
     }
-    *ret_nodes = nodes;
-    *ret_count = n;
     return true;
 }
 
@@ -156,8 +175,7 @@ static void chatgpt_talk(app_foreign *foreign, const app_tree *talk)
     const app_tree *mapping = app_tree_get(talk, "mapping");
     quipu_str id = app_tree_text(talk, "conversation_id");
     app_foreign_session *session;
-    const app_tree **nodes = NULL;
-    size_t count = 0;
+    chatgpt_map map = {.count = 0};
 
     id = id.n > 0 ? id : app_tree_text(talk, "id");
     if (mapping == NULL || mapping->kind != APP_TREE_OBJECT || id.n == 0) {
@@ -166,16 +184,20 @@ static void chatgpt_talk(app_foreign *foreign, const app_tree *talk)
         return;
     }
     session = app_foreign_session_of(foreign, id);
-    if (session == NULL || !chatgpt_branch(foreign, talk, &nodes, &count)) {
+    if (session == NULL) {
         return;
     }
-    assert(count <= mapping->count);
-    session->title = app_tree_text(talk, "title");
-    for (size_t i = 0; i < count && !foreign->failed; i++) {
-        chatgpt_node(foreign, session, nodes[i]);
+    if (!chatgpt_map_fill(&map, mapping)) {
+        app_foreign_fail(foreign, "out of memory");
+    } else if (chatgpt_walk(foreign, talk, &map)) {
+        assert(map.count <= mapping->count);
+        session->title = app_tree_text(talk, "title");
+        for (size_t i = 0; i < map.count && !foreign->failed; i++) {
+            chatgpt_node(foreign, session, map.branch[i]);
+        }
+        foreign->left_out += (int64_t)(mapping->count - map.count);
     }
-    foreign->left_out += (int64_t)(mapping->count - count);
-    free(nodes);
+    chatgpt_map_free(&map);
 }
 
 void app_foreign_chatgpt(app_foreign *foreign, const app_tree *root)

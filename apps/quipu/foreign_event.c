@@ -9,6 +9,7 @@
 #include "foreign.h"
 
 #define FOREIGN_EVENT_ID_MAX 512 /* QUIPU_EVENT_ID_MAX */
+#define FOREIGN_SECONDS_MAX 1e11 /* of the year 5138: larger numbers count smaller units */
 
 /* The id of a message: its own, or its place in the session. */
 static bool event_id(app_foreign *foreign, const app_foreign_session *session, quipu_str own,
@@ -52,12 +53,22 @@ static void event_usage(app_json *json, const app_tree *usage)
     app_json_close(json, '}');
 }
 
-/* RFC 3339 or seconds; another value is no time. */
+/* RFC 3339, or seconds, or so many that they are thousandths, and thousandths of these; another
+ * value is no time. */
 static void event_time(app_json *json, const app_tree *time)
 {
+    /* Its raw text stands in a longer one, whose next byte is no part of a number. */
+    double seconds = time != NULL && time->kind == APP_TREE_NUMBER ? strtod(time->raw.p, NULL) : 0;
     quipu_time parsed;
 
-    if (time != NULL && time->kind == APP_TREE_NUMBER && time->raw.p[0] != '-') {
+    if (seconds >= FOREIGN_SECONDS_MAX && seconds < FOREIGN_SECONDS_MAX * 1e9) {
+        while (seconds >= FOREIGN_SECONDS_MAX) {
+            seconds /= 1e3;
+        }
+        parsed.s = (int64_t)seconds;
+        parsed.ns = (uint32_t)((seconds - (double)parsed.s) * 1e6) * 1000;
+        app_json_time(json, "timestamp", parsed);
+    } else if (time != NULL && time->kind == APP_TREE_NUMBER && time->raw.p[0] != '-') {
         app_json_raw(json, "timestamp", time->raw);
     } else if (time != NULL && time->kind == APP_TREE_STRING &&
                quipu_time_parse(time->text, &parsed) == QUIPU_OK) {

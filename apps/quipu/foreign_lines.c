@@ -304,6 +304,7 @@ static void chat_message(app_foreign *foreign, app_foreign_session *session, con
 /* A file has one session, named like it, unless its lines name theirs or are sessions. */
 static quipu_str chat_session(const app_foreign *foreign, const app_tree *line)
 {
+    static const char *const suffixes[] = {".jsonl", ".json"};
     const quipu_str named = chat_text(foreign, line, "session_id");
     const char *base = strrchr(foreign->path, '/');
     quipu_str name = quipu_cstr(base != NULL ? base + 1 : foreign->path);
@@ -311,8 +312,12 @@ static quipu_str chat_session(const app_foreign *foreign, const app_tree *line)
     if (named.n > 0) {
         return named;
     }
-    if (name.n > 6 && memcmp(name.p + name.n - 6, ".jsonl", 6) == 0) {
-        name.n -= 6;
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        const size_t n = strlen(suffixes[i]);
+
+        if (name.n > n && memcmp(name.p + name.n - n, suffixes[i], n) == 0) {
+            name.n -= n;
+        }
     }
     return quipu_str_eq(name, QUIPU_STR("-")) ? QUIPU_STR("stdin") : name;
 }

@@ -342,3 +342,14 @@ size_t app_flatten(quipu_str text, char *ret_flat, size_t size, size_t *ret_read
     *ret_read = at;
     return n;
 }
+
+/* FNV-1a: names come from the user's own store, or from files that the user imports. */
+size_t app_hash(quipu_str text)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < text.n; i++) {
+        hash = (hash ^ (unsigned char)text.p[i]) * UINT64_C(1099511628211);
+    }
+    return (size_t)(hash ^ hash >> 32);
+}

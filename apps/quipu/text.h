@@ -1,4 +1,4 @@
-/* Single characters of text, for text.c and json.c. */
+/* Single characters of text, and a hash of it. */
 #ifndef APPS_QUIPU_TEXT_H
 #define APPS_QUIPU_TEXT_H
 
@@ -15,6 +15,9 @@ size_t app_char_next(const char *p, size_t n, uint32_t *ret_c);
 
 /* Whether a text is UTF-8. */
 bool app_is_utf8(quipu_str text);
+
+/* For tables of names in memory. */
+size_t app_hash(quipu_str text);
 
 /* Whether a character could reorder, hide or break text, or control the terminal. */
 bool app_char_is_unsafe(uint32_t c);

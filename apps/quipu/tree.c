@@ -181,8 +181,41 @@ static bool tree_string(tree_reader *reader, quipu_str *ret_raw, quipu_str *ret_
     return tree_unescape(reader, s.p + from + 1, s.p + at, ret_text);
 }
 
-/* true, false, null or a number. Numbers are checked by their characters only: nothing computes
- * with them before strtoll() has read them. */
+/* The digits from p on; returns how many. */
+static size_t tree_digits(const char *p, size_t left)
+{
+    size_t n = 0;
+
+    while (n < left && p[n] >= '0' && p[n] <= '9') {
+        n++;
+    }
+    return n;
+}
+
+/* The bytes of the number at p; 0: there is none. */
+static size_t tree_number(const char *p, size_t left)
+{
+    size_t n = left > 0 && p[0] == '-';
+    size_t digits = tree_digits(p + n, left - n);
+
+    if (digits == 0 || (digits > 1 && p[n] == '0')) {
+        return 0;
+    }
+    n += digits;
+    if (n < left && p[n] == '.') {
+        digits = tree_digits(p + n + 1, left - n - 1);
+        n += digits + 1;
+    }
+    if (digits > 0 && n < left && (p[n] == 'e' || p[n] == 'E')) {
+        n++;
+        n += n < left && (p[n] == '+' || p[n] == '-');
+        digits = tree_digits(p + n, left - n);
+        n += digits;
+    }
+    return digits > 0 ? n : 0;
+}
+
+/* true, false, null or a number. What follows it is looked at by tree_close(). */
 static bool tree_scalar(tree_reader *reader, app_tree *node)
 {
     static const struct {
@@ -203,9 +236,7 @@ static bool tree_scalar(tree_reader *reader, app_tree *node)
     }
     if (n == 0 && (*p == '-' || (*p >= '0' && *p <= '9'))) {
         node->kind = APP_TREE_NUMBER;
-        while (n < left && p[n] != '\0' && strchr("+-.eE0123456789", p[n]) != NULL) {
-            n++;
-        }
+        n = tree_number(p, left);
     }
     if (n == 0) {
         return tree_fail(reader, QUIPU_INVALID);

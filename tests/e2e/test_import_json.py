@@ -197,6 +197,61 @@ class Kinds(Case):
         self.run_quipu("show", "piped/stdin")
 
 
+class Forms(Case):
+    """The same talk in the forms that people have it in."""
+
+    def test_a_list_or_one_object_comes_in_whatever_its_lines(self):
+        for name, value in (("list.json", CHAT), ("one.json", {"model": "m", "messages": CHAT}),
+                            ("many.json", [{"messages": CHAT}, {"messages": CHAT[:2]}])):
+            for indent in (None, 2):
+                with self.subTest(name=name, indent=indent):
+                    path = self.folder / name
+                    path.write_text(json.dumps(value, indent=indent), encoding="utf-8")
+                    counts = ("chat", 2, 7, 0, 0) if name == "many.json" else ("chat", 1, 5, 0, 0)
+                    self.assertEqual(self.counts(self.load(path)), counts)
+                    self.assertEqual(self.load(path)["sessions"], 0)
+                    self.store.unlink()
+        path.write_text(json.dumps(CHATGPT[0], indent=2), encoding="utf-8")
+        self.assertEqual(self.counts(self.load(path)), ("chatgpt", 1, 3, 0, 2))
+        path = self.write("who.json", [{"who": "human", "says": "Hi"}])
+        self.load(path, "--map", "role=who,content=says")
+        self.run_quipu("show", "chat:who")
+
+    def test_a_byte_order_mark_and_line_ends_of_windows_do_not_matter(self):
+        path = self.folder / "talk.jsonl"
+        lines = "".join(json.dumps(line) + "\r\n" for line in CHAT)
+        path.write_bytes(b"\xef\xbb\xbf" + lines.encode())
+        self.assertEqual(self.counts(self.load(path)), ("chat", 1, 5, 0, 0))
+
+    def test_times_in_milliseconds_and_finer_are_times(self):
+        for factor in (1, 1000, 1000000, 1000000000):
+            path = self.write(f"t{factor}.jsonl", [
+                {"role": "user", "content": "x", "timestamp": 1774000000 * factor}])
+            self.load(path)
+            line = self.run_quipu("show", f"chat:t{factor}", "--json").lines()[0]
+            self.assertEqual(line["timestamp"], "2026-03-20T09:46:40Z")
+
+    def test_a_wrong_file_does_not_keep_the_others_out(self):
+        first = self.write("a.jsonl", [{"a": 1}])
+        second = self.write("b.jsonl", CHAT)
+        result = self.run_quipu("import", self.folder / "none", first, second, "--json", code=3)
+        self.assertEqual(result.json()["messages"], 5)
+        self.assertIn("a.jsonl is of no known kind", result.err)
+        self.run_quipu("import", first, second, code=1)
+
+    def test_a_conversation_of_any_length_is_read_in_one_go(self):
+        """Nodes and sessions are found by their names, not by looking at all of them."""
+        many = 100000
+        nodes = {f"n{i}": node(f"n{i}", f"n{i - 1}" if i else None, "user", text("x"))
+                 for i in range(many)}
+        path = self.write("long.json", [{"id": "c", "current_node": f"n{many - 1}",
+                                         "mapping": nodes}])
+        self.assertEqual(self.load(path, "--dry-run")["messages"], many)
+        path = self.write("many.jsonl", [{"role": "user", "content": "x", "session_id": f"s{i}"}
+                                         for i in range(many)] * 2)
+        self.assertEqual(self.load(path, "--dry-run")["sessions"], many)
+
+
 class Conflicts(Case):
     def test_a_key_in_the_way_fails_is_skipped_or_gets_a_number(self):
         self.run_quipu("append", "chat:talk", "--create", "--text", "Mine")
@@ -277,7 +332,31 @@ class Hostile(Case):
                      'the conversation "Cusco" has a cycle in its "mapping"')
         talk[0]["mapping"]["a"]["parent"] = "gone"
         self.refused("c.json", json.dumps(talk).encode(), "names a message that it does not have")
-        self.refused("c.json", b'[{"title":"x"}]', "this is not ChatGPT's conversations.json")
+        self.refused("c.json", b'[{"title":"x"}]', "this is not ChatGPT's conversations.json",
+                     "--kind", "chatgpt")
+        self.refused("c.json", json.dumps(talk).encode()[:-9], "it is not JSON, or is cut off")
+
+    def test_an_id_that_makes_no_key_is_refused_before_anything_is_written(self):
+        first = b'{"role":"user","content":"x","session_id":"a"}\n'
+        line = b'{"role":"user","content":"x","session_id":"%s"}\n'
+        for ident in (b"b\\u0000c", b"b\xff", b"b" * 257, "\u00e9".encode() * 129):
+            self.refused("t.jsonl", first + line % ident, "line 2: the id of a session")
+        path = self.folder / "t.jsonl"
+        path.write_bytes(first + line % (b"b" * 256))
+        self.assertEqual(self.load(path)["sessions"], 2)
+
+    def test_what_is_no_number_is_no_json(self):
+        for number in ("1-+2", "01", "1.", ".5", "1e", "-", "+1", "1.e5", "0x1"):
+            data = '{"role":"user","content":"x"}\n{"role":"user","content":"x","n":%s}\n' % number
+            self.refused("n.jsonl", data.encode(), "line 2: it is not JSON")
+        path = self.folder / "n.jsonl"
+        numbers = "[0,-0,10,1.5,-2e10,3E-2,0.0e+0]"
+        path.write_text('{"role":"user","content":"x","n":%s}\n' % numbers, encoding="utf-8")
+        self.load(path)
+
+    def test_an_empty_file_makes_no_store(self):
+        for data in (b"", b" \n\n"):
+            self.refused("empty", data, "is of no known kind")
 
     def test_a_line_of_100_megabytes_is_refused(self):
         line = b'{"role":"user","content":"' + b"x" * 100_000_000 + b'"}\n'
@@ -288,7 +367,7 @@ class Hostile(Case):
         self.refused("deep.jsonl", line, "line 1:", "--kind", "chat")
 
     def test_an_unknown_file_lists_what_is_known(self):
-        for data in (b"hello\n", b'{"a":1}\n', b"\xff\xfe\x00"):
+        for data in (b"hello\n", b'{"a":1}\n', b"\xff\xfe\x00", b"[1,2]", b'[{"title":"x"}]'):
             self.refused("x", data, "known kinds: adk-database adk-v0 adk-sqlite adk-go lango llm "
                          "openai-agents langgraph (databases), claude-code codex chatgpt chat "
                          "(JSON), export")
