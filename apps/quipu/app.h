@@ -492,6 +492,10 @@ quipu_status app_cell_time(quipu_arena *arena, quipu_time time, quipu_str *ret_c
 /* The width of tables: the terminal's, or 0 for a pipe, where nothing is cut. */
 int app_table_width(void);
 
+/* A session's key, and what is said of it: on one line, or where the terminal is too narrow for that
+ * the key, cut, on a line of its own. */
+void app_key_line(bool colours, quipu_str key, quipu_str rest);
+
 /* A size in bytes in readable form: "1.2 MiB". */
 void app_size_text(int64_t bytes, char ret_text[APP_NUMBER_SIZE]);
 
@@ -519,6 +523,11 @@ void app_json_time(app_json *json, const char *name, quipu_time time); /* RFC 33
  * memory and is reset. */
 quipu_status app_json_message(app_json *json, quipu_messages messages, size_t index,
                               quipu_arena *arena, quipu_error *error);
+/* Why stdout, to which a write has failed, takes no more. */
+const char *app_output_why(void);
+
+/* Whole lines of JSON as they are; on a terminal what could harm it is escaped. False: errno. */
+bool app_json_lines(FILE *out, quipu_str lines);
 /* Text that is JSON already; at depth 0 it becomes one line. */
 void app_json_raw(app_json *json, const char *name, quipu_str value);
 /* The same, with a name of any bytes. */

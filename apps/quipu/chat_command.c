@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "export_as.h"
 #include "output.h"
@@ -230,7 +231,7 @@ static const char *command_mime(quipu_str path)
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         const size_t n = strlen(types[i][0]);
 
-        if (path.n > n && memcmp(path.p + path.n - n, types[i][0], n) == 0) {
+        if (path.n > n && strncasecmp(path.p + path.n - n, types[i][0], n) == 0) {
             return types[i][1];
         }
     }

@@ -155,7 +155,8 @@ static const char *chat_key_variable(const app_call *call)
 /* Where the endpoint and its key come from, when it cannot be reached or refuses. */
 static void chat_advise(const chat_run *run, quipu_status status)
 {
-    if (status == QUIPU_IO || status == QUIPU_UNSUPPORTED || status == QUIPU_NOT_FOUND) {
+    if (status == QUIPU_IO || status == QUIPU_UNSUPPORTED || status == QUIPU_NOT_FOUND ||
+        status == QUIPU_MISUSE) { /* as a wrong key is */
         app_report(
             run->call,
             "--base-url URL or $QUIPU_BASE_URL names the endpoint; its key is read from $%s, "
@@ -631,6 +632,8 @@ static int chat_turn(chat_run *run, quipu_str says)
         chat_print_usage(run, &result);
     } else if (status == QUIPU_CANCELLED) {
         app_report(run->call, "interrupted; the answer so far is stored");
+    } else if (ferror(stdout)) {
+        app_report(run->call, "%s", app_output_why());
     } else {
         app_report(run->call, "%s", error.message);
         chat_advise(run, status);

@@ -34,7 +34,7 @@ static quipu_status export_write(void *ctx, const void *bytes, size_t n)
     export_run *run = ctx;
     const char *const end = (const char *)bytes + n;
 
-    if (fwrite(bytes, 1, n, run->out) != n) {
+    if (!app_json_lines(run->out, (quipu_str){bytes, n})) {
         run->error = errno;
         return run->error == ENOSPC ? QUIPU_FULL : QUIPU_IO;
     }

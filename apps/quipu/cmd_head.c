@@ -9,7 +9,7 @@ static quipu_status head_write(void *ctx, const void *bytes, size_t n)
 {
     int *error = ctx;
 
-    if (fwrite(bytes, 1, n, stdout) != n) {
+    if (!app_json_lines(stdout, (quipu_str){bytes, n})) {
         *error = errno;
         return QUIPU_IO;
     }

@@ -6,6 +6,7 @@
 #include "provider.h"
 #include "render.h"
 
+#define RECALL_SUM_SIZE 128 /* the parts of a score */
 #define RECALL_MARGIN 4     /* columns before a text */
 #define RECALL_TEXT_MAX 600 /* bytes of a message that are shown; --json has all of it */
 #define RECALL_BUDGET_MAX (INT64_C(1) << 40)
@@ -78,22 +79,24 @@ static void recall_text(quipu_str text)
 /* A line with the location and the score, then the text. */
 static void recall_print(const quipu_recall_hit *hit, bool parts, bool colours)
 {
+    const char *role = app_role_name(hit->role);
     char time[QUIPU_TIME_TEXT_SIZE];
+    char sum[RECALL_SUM_SIZE] = "";
+    char vector[RECALL_SUM_SIZE] = "";
+    char rest[APP_MESSAGE_MAX];
 
     app_time_text(hit->timestamp, time, sizeof(time));
-    fputs(app_style(colours, APP_GREEN), stdout);
-    app_put(stdout, hit->session_key);
-    printf("%s  %" PRId64 "  ", app_style(colours, APP_PLAIN), hit->seq);
-    app_put(stdout, hit->author.n > 0 ? hit->author : quipu_cstr(app_role_name(hit->role)));
-    printf("  %s%s  %.3f", app_style(colours, APP_DIM), time, hit->score);
-    if (parts) {
-        printf(" = words %.3f + neighbours %.3f + session %.3f", hit->from_words,
-               hit->from_neighbours, hit->from_session);
-        if (hit->from_vector > 0) {
-            printf(" + vector %.3f", hit->from_vector);
-        }
+    if (parts && hit->from_vector > 0) {
+        (void)snprintf(vector, sizeof(vector), " + vector %.3f", hit->from_vector);
     }
-    printf("%s\n", app_style(colours, APP_PLAIN));
+    if (parts) {
+        (void)snprintf(sum, sizeof(sum), " = words %.3f + neighbours %.3f + session %.3f",
+                       hit->from_words, hit->from_neighbours, hit->from_session);
+    }
+    (void)snprintf(rest, sizeof(rest), "%" PRId64 "  %.*s  %s  %.3f%s%s", hit->seq,
+                   (int)(hit->author.n > 0 ? hit->author.n : strlen(role)),
+                   hit->author.n > 0 ? hit->author.p : role, time, hit->score, sum, vector);
+    app_key_line(colours, hit->session_key, quipu_cstr(rest));
     recall_text(hit->content);
 }
 

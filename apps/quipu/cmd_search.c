@@ -107,14 +107,15 @@ static void search_snippet(quipu_str snippet, bool colours)
 /* A line with the location, then the passage. */
 static void search_print(const quipu_search_hit *hit, bool colours)
 {
+    const char *role = app_role_name(hit->role);
     char time[QUIPU_TIME_TEXT_SIZE];
+    char rest[APP_MESSAGE_MAX];
 
     app_time_text(hit->timestamp, time, sizeof(time));
-    fputs(app_style(colours, APP_GREEN), stdout);
-    app_put(stdout, hit->session_key);
-    printf("%s  %" PRId64 "  ", app_style(colours, APP_PLAIN), hit->seq);
-    app_put(stdout, hit->author.n > 0 ? hit->author : quipu_cstr(app_role_name(hit->role)));
-    printf("  %s%s%s\n", app_style(colours, APP_DIM), time, app_style(colours, APP_PLAIN));
+    (void)snprintf(rest, sizeof(rest), "%" PRId64 "  %.*s  %s", hit->seq,
+                   (int)(hit->author.n > 0 ? hit->author.n : strlen(role)),
+                   hit->author.n > 0 ? hit->author.p : role, time);
+    app_key_line(colours, hit->session_key, quipu_cstr(rest));
     search_snippet(hit->snippet, colours);
 }
 

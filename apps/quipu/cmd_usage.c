@@ -126,7 +126,9 @@ static quipu_status usage_name(usage_job *job, const quipu_usage_row *row, quipu
         app_time_text_utc((quipu_time){.s = row->day * USAGE_DAY_S}, text, sizeof(text));
         return quipu_arena_copy(&job->arena, quipu_cstr(text), ret_name);
     }
-    if (status == QUIPU_OK && ret_name->n == 0) {
+    if (strcmp(job->by, "total") == 0) {
+        *ret_name = QUIPU_STR("total");
+    } else if (status == QUIPU_OK && ret_name->n == 0) {
         *ret_name = QUIPU_STR("(none)");
     }
     return status;
@@ -205,11 +207,9 @@ static void usage_json(const char *by, const usage_sum *sum)
     app_json json = {.out = stdout};
 
     app_json_open(&json, NULL, '{');
-    app_json_text(&json,
-                  strcmp(by, "session") == 0 ? "key"
-                  : strcmp(by, "user") == 0  ? "user_id"
-                                             : by,
-                  sum->name);
+    if (strcmp(by, "total") != 0) {
+        app_json_text(&json, strcmp(by, "session") == 0 ? "key" : by, sum->name);
+    }
     app_json_int(&json, "answers", sum->sum.answers);
     app_json_int(&json, "prompt_tokens", sum->sum.prompt_tokens);
     app_json_int(&json, "cached_tokens", sum->sum.cached_tokens);

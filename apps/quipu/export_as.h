@@ -56,7 +56,7 @@ extern const app_export_format app_export_html;
 extern const app_export_format app_export_openai;
 extern const app_export_format app_export_otlp;
 
-#define APP_EXPORT_NAME_MAX 256
+#define APP_EXPORT_NAME_MAX (QUIPU_MODEL_NAME_MAX + 1)
 
 /* What the two formats of JSON keep from message to message. */
 typedef struct app_export_json {

@@ -16,6 +16,8 @@
 
 #include "export_as.h"
 
+#define OTLP_NAME_MAX 200 /* bytes of what a span's name says beside its operation */
+
 /* ---- OpenAI ----------------------------------------------------------------------------------
  */
 
@@ -265,6 +267,17 @@ static void otlp_begin(void *ctx, const quipu_session_info *session)
     app_json_open(json, "spans", '[');
 }
 
+/* As much of a name as a span's holds, without half a character at its end. */
+static quipu_str otlp_cut(quipu_str name)
+{
+    size_t n = name.n < OTLP_NAME_MAX ? name.n : OTLP_NAME_MAX;
+
+    while (n > 0 && n < name.n && ((unsigned char)name.p[n] & 0xc0U) == 0x80U) {
+        n--;
+    }
+    return (quipu_str){name.p, n};
+}
+
 /* Opens a span up to its attributes. */
 static void otlp_open(app_export_json *self, const quipu_message *message, unsigned place,
                       const char *operation, quipu_str what)
@@ -277,8 +290,9 @@ static void otlp_open(app_export_json *self, const quipu_message *message, unsig
     const bool back =
         self->before.s > end.s || (self->before.s == end.s && self->before.ns > end.ns);
 
-    (void)snprintf(name, sizeof(name), "%s%s%.*s", operation, what.n > 0 ? " " : "",
-                   (int)(what.n < 200 ? what.n : 200), what.n > 0 ? what.p : "");
+    what = otlp_cut(what);
+    (void)snprintf(name, sizeof(name), "%s%s%.*s", operation, what.n > 0 ? " " : "", (int)what.n,
+                   what.n > 0 ? what.p : "");
     app_json_open(json, NULL, '{');
     otlp_ids(self, message->seq, place);
     app_json_cstr(json, "name", name);

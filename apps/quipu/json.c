@@ -4,6 +4,7 @@
  * main.c. */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app.h"
 #include "text.h"
@@ -134,27 +135,41 @@ void app_json_time(app_json *json, const char *name, quipu_time time)
     }
 }
 
-/* Control characters can only stand between tokens and become spaces; other harmful ones only in
- * strings, where an escape means the same. */
+/* Control characters can only stand between tokens and become spaces, but for line ends where the
+ * text has `lines`; other harmful ones only in strings, where an escape means the same. */
+static void json_safe(FILE *out, quipu_str json, bool lines)
+{
+    for (size_t at = 0; at < json.n;) {
+        uint32_t c;
+        const size_t bytes = app_char_next(json.p + at, json.n - at, &c);
+
+        if (c < 0x20) {
+            fputc(lines && c == '\n' ? '\n' : ' ', out);
+        } else if (c != APP_CHAR_BAD && app_char_is_unsafe(c)) {
+            json_escape(out, c);
+        } else {
+            fwrite(json.p + at, 1, bytes, out);
+        }
+        at += bytes;
+    }
+}
+
+bool app_json_lines(FILE *out, quipu_str lines)
+{
+    if (isatty(fileno(out)) == 1) {
+        json_safe(out, lines, true);
+        return !ferror(out);
+    }
+    return fwrite(lines.p, 1, lines.n, out) == lines.n;
+}
+
 void app_json_member(app_json *json, quipu_str name, quipu_str value)
 {
     if (value.p == NULL) {
         return;
     }
     json_name_str(json, name);
-    for (size_t at = 0; at < value.n;) {
-        uint32_t c;
-        const size_t bytes = app_char_next(value.p + at, value.n - at, &c);
-
-        if (c < 0x20) {
-            fputc(' ', json->out); /* between tokens only; a line of JSON Lines is one line */
-        } else if (c != APP_CHAR_BAD && app_char_is_unsafe(c)) {
-            json_escape(json->out, c); /* it can stand in strings only */
-        } else {
-            fwrite(value.p + at, 1, bytes, json->out);
-        }
-        at += bytes;
-    }
+    json_safe(json->out, value, false); /* a line of JSON Lines is one line */
     if (json->depth == 0) {
         json->comma = false;
         fputc('\n', json->out);

@@ -3,7 +3,9 @@
  *
  * Single-threaded up to here; verbs start threads through term.c and progress.c. The exit code is
  * the verb's, unless stdout could not be written. */
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app.h"
 #include "render.h"
@@ -37,6 +39,13 @@ static int main_unknown(const char *name)
     return APP_USAGE;
 }
 
+/* Whether all of the output arrived: a full disk or a closed pipe must not look like success. An
+ * earlier failed write leaves nothing to flush; ferror() remembers it. */
+static bool main_arrived(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
 /* "quipu help" and "quipu help VERB". */
 static int main_help(const char *name)
 {
@@ -49,6 +58,10 @@ static int main_help(const char *name)
         app_print_help(stdout, verb);
     } else {
         app_print_verbs(stdout);
+    }
+    if (!main_arrived()) {
+        fprintf(stderr, "quipu: %s\n", app_output_why());
+        return APP_FAILURE;
     }
     return APP_OK;
 }
@@ -80,8 +93,21 @@ static bool main_is_silent(const app_call *call)
            !app_given(call, "json");
 }
 
-/* Parses, runs, and makes sure that the output arrived: a full disk or a closed pipe must not look
- * like success. */
+/* A descriptor of 0 to 2 that is closed would be the next file's that is opened, and what is printed
+ * would be written into that. A file that is read only keeps its place: writing still fails. */
+static void main_hold_streams(void)
+{
+    int fd = 0;
+
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDONLY);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* Parses, runs, and makes sure that the output arrived. */
 static int main_run(const app_verb *verb, int argc, char **argv)
 {
     app_call call;
@@ -100,9 +126,8 @@ static int main_run(const app_verb *verb, int argc, char **argv)
         }
         code = verb->run(&call);
     }
-    /* An earlier failed write leaves nothing to flush; ferror() remembers it. */
-    if ((fflush(stdout) != 0 || ferror(stdout)) && code == APP_OK) {
-        app_report(&call, "the output could not be written: is the disk full?");
+    if (!main_arrived() && code == APP_OK) {
+        app_report(&call, "%s", app_output_why());
         code = APP_FAILURE;
     }
     return code;
@@ -115,6 +140,7 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[at] : "";
     const app_verb *verb;
 
+    main_hold_streams();
     if (argc < 2) {
         app_print_verbs(stderr);
         return APP_USAGE;

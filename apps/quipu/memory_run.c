@@ -300,18 +300,20 @@ static void memory_run_status_print(const app_call *call, const quipu_memory_pro
 {
     const bool colours = app_colours(call);
     char until[QUIPU_TIME_TEXT_SIZE];
+    char pending[APP_NUMBER_SIZE * 4] = "";
+    char rest[APP_MESSAGE_MAX];
 
-    printf("%s", app_style(colours, APP_BOLD));
-    app_put(stdout, item->session_key);
-    printf("%s  observed to %" PRId64 " of %" PRId64, app_style(colours, APP_PLAIN),
-           item->watermark, item->last_seq);
     if (item->pending_messages > 0) {
-        printf(", %" PRId64 " messages and %" PRId64 " tokens pending", item->pending_messages,
-               item->pending_tokens);
+        (void)snprintf(pending, sizeof(pending),
+                       ", %" PRId64 " messages and %" PRId64 " tokens pending",
+                       item->pending_messages, item->pending_tokens);
     }
-    printf("  generation %" PRId64 "  %" PRId64 " observations, %" PRId64 " reflections, %" PRId64
-           " standing tokens\n",
-           item->generation, item->observations, item->reflections, item->standing_tokens);
+    (void)snprintf(rest, sizeof(rest),
+                   "observed to %" PRId64 " of %" PRId64 "%s  generation %" PRId64 "  %" PRId64
+                   " observations, %" PRId64 " reflections, %" PRId64 " standing tokens",
+                   item->watermark, item->last_seq, pending, item->generation, item->observations,
+                   item->reflections, item->standing_tokens);
+    app_key_line(colours, item->session_key, quipu_cstr(rest));
     if (item->owner.p != NULL && item->has_lease_until) {
         app_time_text(item->lease_until, until, sizeof(until));
         printf("    leased to ");

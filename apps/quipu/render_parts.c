@@ -340,6 +340,15 @@ static void parts_action(const app_render *render, const char *margin, const app
                                                : parts_value(action));
 }
 
+/* A line where there is a value. */
+static void parts_line_if(const app_render *render, const char *margin, quipu_str label,
+                          quipu_str value)
+{
+    if (value.n > 0) {
+        parts_line(render, margin, label, value);
+    }
+}
+
 /* The numbers of the session's columns, or of the event; and the model that answered. */
 static void parts_used(const app_render *render, const quipu_message *message,
                        const app_parts *parts, const char *margin)
@@ -353,6 +362,9 @@ static void parts_used(const app_render *render, const quipu_message *message,
     int n;
 
     if (in <= 0 && out <= 0) {
+        parts_line_if(render, margin, QUIPU_STR("model"),
+                      message->model.n > 0 ? message->model
+                                           : app_tree_text(parts->event, "modelVersion"));
         return;
     }
     n = snprintf(text, sizeof(text), "%" PRId64 " tokens in", in);
@@ -465,5 +477,6 @@ void app_parts_facts(app_render *render, const quipu_message *message, const app
             parts_fact(render, margin, one);
         }
     }
+    parts_line_if(render, margin, QUIPU_STR("branch"), message->branch);
     parts_used(render, message, parts, margin);
 }

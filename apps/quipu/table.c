@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -14,6 +15,29 @@
 int app_table_width(void)
 {
     return isatty(STDOUT_FILENO) == 1 || getenv("COLUMNS") != NULL ? app_columns() : 0;
+}
+
+void app_key_line(bool colours, quipu_str key, quipu_str rest)
+{
+    const int columns = app_table_width();
+    const bool fits = columns == 0 || app_width(key) + APP_TABLE_GAP + app_width(rest) <= columns;
+    const char *margin = "    ";
+
+    fputs(app_style(colours, APP_GREEN), stdout);
+    if (fits) {
+        app_put(stdout, key);
+    } else {
+        (void)app_put_cut(stdout, key, columns);
+    }
+    fputs(app_style(colours, APP_PLAIN), stdout);
+    if (fits) {
+        printf("  %s", app_style(colours, APP_DIM));
+        app_put(stdout, rest);
+        printf("%s\n", app_style(colours, APP_PLAIN));
+    } else {
+        fputc('\n', stdout);
+        (void)app_put_wrapped(stdout, rest, margin, columns - (int)strlen(margin));
+    }
 }
 
 /* Powers of 1024, one decimal from KiB on. */

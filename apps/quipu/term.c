@@ -3,6 +3,8 @@
  * Threads: app_signals_listen() starts one that waits in sigwait(2); it runs until the process
  * exits. Signals are blocked in all threads that start later. */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -65,6 +67,20 @@ const char *app_style(bool colours, app_look look)
     };
 
     return colours ? sequences[look] : "";
+}
+
+/* A descriptor that was closed has a file that is read only (main.c). */
+const char *app_output_why(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    const int flags = fcntl(STDOUT_FILENO, F_GETFL);
+
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
+        return "the output could not be written: it is closed";
+    }
+    return poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0
+               ? "the output could not be written: nobody reads it any more"
+               : "the output could not be written: is the disk full?";
 }
 
 /* ---- the pager --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 import ctypes
 import json
+import os
 import pathlib
 import select
 import signal
@@ -161,6 +162,12 @@ class Chat(Model):
                      ("memory", "run", "--embed-only"), ("memory", "run", "--replace"),
                      ("memory", "run", "--base-url", "u")):
             self.assertIn("--embed", self.run_quipu(*args, code=2).err)
+
+    def test_an_answer_that_cannot_be_printed_is_a_failure(self):
+        process = self.start_quipu("chat", "k", "--base-url", f"{self.url}/talk", "--model", "m",
+                                   "--text", "hello", preexec_fn=lambda: os.close(1))
+        self.assertEqual(process.wait(harness.WAIT_S), 1)
+        self.assertIn(b"could not be written", process.stderr.read())
 
     def test_whole_input_is_one_turn(self):
         result = self.chat("talk", "--model", "m", stdin="two\nlines\n")
@@ -460,6 +467,7 @@ class Chat(Model):
         terminal.expect("No such file")
         terminal.send("/file x.unknown\n")
         terminal.expect("of a known type")
+        image = image.rename(self.folder / "P.PNG")
         terminal.send(f"/file {image}\n")
         terminal.expect("goes with the next message")
         for line in ("look", "again"):
@@ -481,6 +489,9 @@ class Chat(Model):
         err = self.run_quipu("chat", "--text", "x", "--provider", "anthropic", "--base-url",
                              "http://127.0.0.1:1/v1", code=None).err
         self.assertIn("$ANTHROPIC_API_KEY", err)
+        err = self.chat("denied", "--model", "m", "--text", "hi", code=1).err
+        self.assertIn("no such key", err)
+        self.assertIn("$OPENAI_API_KEY", err)
 
     def test_ctrl_c_interrupts_an_answer_and_the_talk_goes_on(self):
         terminal = self.open_chat("stall")

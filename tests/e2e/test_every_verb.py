@@ -2,6 +2,7 @@
 """Every verb: the examples of its help run and stand in its manual page, its JSON has the names of
 docs/cli.md, and its output fits terminals of 40, 80 and 120 columns, in a pipe too."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -65,6 +66,7 @@ class Every(harness.Case):
         self.run_quipu("memory", "add", "trip", "Ana prefers trains.")
         self.run_quipu("state", "trip", "set", "city", '"Cusco"')
         shutil.copyfile(self.store, world / "chats.db")
+        (world / "heads.jsonl").write_bytes(self.run_quipu("head").raw_out)
         for name in ("old.key", "new.key", "p.txt"):
             (world / name).write_text("00112233445566778899aabbccddeeff" * 2, "utf-8")
             (world / name).chmod(0o600)
@@ -147,21 +149,24 @@ JSON = {
     "append": ["append trip --text x"], "backup": ["backup b.db"], "bench": ["bench --seconds 1"],
     "compact": ["compact trip --through 2 --summary s", "compact trip --undo"],
     "context": ["context trip"], "copy": ["copy chats.db c.db"], "diff": ["diff trip trip/other"],
-    "doctor": ["doctor"], "erase": ["erase notes --yes"], "export": ["export -o e.jsonl"],
+    "doctor": ["doctor"], "erase": ["erase notes --yes"],
+    "export": ["export -o e.jsonl", "export trip --format html -o e.html"],
     "feed": ["feed"], "fork": ["fork trip f"],
     "import": ["import conversations.json", "import logs.db --dry-run"],
     "init": ["init --store i.db"],
     "ls": ["ls", "ls -n 1"], "memory": ["memory list trip", "memory run", "memory status",
-                                        "memory add trip y"],
-    "prune": ["prune trip --yes"], "recall": ["recall --session trip train"],
+                                        "memory add trip y", "memory clear trip --yes"],
+    "prune": ["prune trip --yes"],
+    "recall": ["recall --session trip train", "recall --session trip --parts train"],
     "rekey": ["rekey --store safe.db --new-key-file new.key"], "repair": ["repair"],
     "rewind": ["rewind trip 2"], "rm": ["rm notes --yes"],
     "search": ["search train", "search nothing"],
     "set": ["set trip --title t"], "show": ["show trip"],
-    "state": ["state trip", "state trip set a 1"], "stats": ["stats"], "sweep": ["sweep"],
-    "tail": ["tail trip"], "token": ["token new", "token ls"],
-    "tree": ["tree"], "upgrade": ["upgrade"], "usage": ["usage", "usage --by day"],
-    "verify": ["verify"], "version": ["version"], "window": ["window trip"],
+    "state": ["state trip", "state trip set a 1", "state trip delete a --yes"], "stats": ["stats"], "sweep": ["sweep"],
+    "tail": ["tail trip"], "token": ["token new", "token new --app shop --user ana --tenant t", "token ls"],
+    "tree": ["tree"], "upgrade": ["upgrade"], 
+    "usage": [f"usage --by {what}" for what in ("session", "user", "model", "day", "total")],
+    "verify": ["verify", "verify --against heads.jsonl"], "version": ["version"], "window": ["window trip"],
 }
 # Members whose values are not quipu's: what a program or a model put there.
 GIVEN = {"extra", "metadata", "value", "input", "output", "event", "parts", "settings"}
@@ -259,11 +264,11 @@ class Widths(Every):
     def test_each_verb_fits_its_terminal_and_is_harmless(self):
         self.assertEqual(set(VERBS), set(TEXT) | NO_TEXT)
         for verb, line in TEXT.items():
-            for number, columns in enumerate((40, 80, 120)):
-                with self.subTest(f"{line} in {columns} columns"):
-                    locale = self.LOCALES[number % 2]
-                    text = self.run_in(self.copy(f"{verb}-{columns}"), self.run_terminal, line,
-                                       columns=columns, env=locale)
+            for columns, locale in itertools.product((40, 80, 120), self.LOCALES):
+                name = f"{verb}-{columns}-{locale['LC_ALL']}"
+                with self.subTest(name):
+                    text = self.run_in(self.copy(name), self.run_terminal, line, columns=columns,
+                                       env=locale)
                     if verb not in PROGRESS:
                         self.assert_harmless(text, colours=True)
                     for shown in text.split("\n") if verb in LAID_OUT else ():
@@ -287,6 +292,47 @@ class Widths(Every):
                 text = self.run_in(self.copy(f"{verb}-plain"), self.run_terminal, line,
                                    env={"NO_COLOR": "1", "LC_ALL": "C.UTF-8"})
                 self.assertNotRegex(text, r"\x1b\[[0-9;]*m")
+
+    def test_keys_and_names_of_any_width_fit_or_are_cut(self):
+        keys = ("k" * 300, "\u6771\u4eac" * 90, "e\u0301" * 90, "a b  c", "--help", "-", "..",
+                "\x1b[31m\x07\u202e\x9b key")
+        for number, key in enumerate(keys):
+            self.run_quipu("append", "--create", "--author", "\u6771" * 50, "--text",
+                           f"{key} train" * 9, "--", key)
+            self.run_quipu("state", "--", key, "set", key, "1")
+            self.run_quipu("fork", "--", key, f"{key}/{number}")
+        self.run_quipu("memory", "run")
+        for key in keys:
+            for line in (("show", key), ("tail", key), ("state", key), ("window", key),
+                         ("diff", key, "trip"), ("tree", key), ("usage", key),
+                         ("memory", "list", key), ("memory", "status", key)):
+                for columns in (40, 80, 120):
+                    self.fits(columns, line[0], "--", *line[1:])
+        for line in (["ls", "-n0"], ["tree"], ["search", "train"], ["memory", "status"],
+                     ["recall", "--everything", "train"], ["usage", "--by", "session"],
+                     ["recall", "--everything", "train", "--parts"]):
+            for columns in (40, 80, 120):
+                self.fits(columns, *line)
+
+    def fits(self, columns, *line):
+        """No line of it is wider than the terminal, and none is harmful."""
+        with self.subTest(line=line, columns=columns):
+            text = self.run_terminal(*line, columns=columns, env={"LC_ALL": "C.UTF-8"})
+            self.assert_harmless(text, colours=True)
+            for shown in text.split("\n"):
+                if not shown.startswith("quipu "):
+                    self.assertLessEqual(wide(shown), columns, shown)
+
+    def test_json_on_a_terminal_is_harmless_and_the_same(self):
+        hostile = "\u202e\x9b31m \u200e\U000e0041"
+        self.run_quipu("append", hostile, "--create", "--text", hostile * 3000)
+        for args in (["export"], ["export", hostile], ["head", hostile], ["ls", "--json"],
+                     ["show", hostile, "--raw"], ["export", hostile, "--format", "openai"]):
+            with self.subTest(args):
+                text = self.run_terminal(*args)
+                self.assert_harmless(text)
+                self.assertEqual([json.loads(line) for line in text.splitlines()],
+                                 self.run_quipu(*args).lines())
 
     def test_help_fits_eighty_columns(self):
         for verb in VERBS:

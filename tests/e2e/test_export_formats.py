@@ -165,6 +165,17 @@ class Formats(harness.Case):
         self.assertNotIn("Zürich", text)
         self.assertEqual(text, self.export("adk:demo_app/alice/sess-0001", "otlp"))
 
+    def test_names_of_spans_are_cut_between_characters(self):
+        names = {"model": "a" + "\u00e9" * 200, "author": "\u00fc" * 200}
+        self.run_quipu("append", "n", "--create", "--model", "x" + "\u00e9" * 200, stdin=json.dumps(
+            {"role": "assistant", "content": "x", "prompt_tokens": 1, **names}))
+        text = self.export("n", "otlp")
+        self.assertNotIn("\ufffd", text)
+        span, = json.loads(text)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        self.assertEqual(span["name"], "chat a" + "\u00e9" * 99)
+        values = {a["key"]: a["value"].get("stringValue") for a in span["attributes"]}
+        self.assertEqual(values["gen_ai.request.model"], "x" + "\u00e9" * 200)
+
     def test_a_file_appears_complete_and_mistakes_are_named(self):
         path = self.folder / "s.html"
         done = self.run_quipu("export", "s", "--format", "html", "-o", path)

@@ -99,6 +99,53 @@ def verbs():
     return re.findall(r"^  (\w+) +\S", text.stdout, re.M)
 
 
+class Output(harness.Case):
+    """What cannot be written is a failure that says why, and never lands in another file."""
+
+    def test_output_that_nobody_takes_is_a_failure_with_its_reason(self):
+        self.run_quipu("init")
+        for args in (["--help"], ["ls", "--help"], ["version"], ["stats"]):
+            with open("/dev/full", "wb") as full:
+                process = self.start_quipu(*args, stdout=full)
+            self.assertEqual(process.wait(harness.WAIT_S), 1, args)
+            self.assertIn(b"could not be written: is the disk full?", process.stderr.read())
+            reading, writing = os.pipe()
+            os.close(reading)
+            process = self.start_quipu(*args, stdout=writing, restore_signals=False)
+            os.close(writing)
+            self.assertEqual(process.wait(harness.WAIT_S), 1, args)
+            self.assertIn(b"could not be written: nobody reads it", process.stderr.read())
+            process = self.start_quipu(*args, preexec_fn=lambda: os.close(1))
+            self.assertEqual(process.wait(harness.WAIT_S), 1, args)
+            self.assertIn(b"could not be written: it is closed", process.stderr.read())
+
+    def test_files_do_not_take_the_place_of_closed_streams(self):
+        self.run_quipu("append", "k", "--create", "--text", "x")
+        for fd in (0, 1, 2):
+            path = self.folder / f"e{fd}.jsonl"
+            process = self.start_quipu("export", "-o", path, preexec_fn=lambda f=fd: os.close(f))
+            self.assertEqual(process.wait(harness.WAIT_S), 1 if fd == 1 else 0)
+            self.assertEqual(path.read_bytes(), self.run_quipu("export").raw_out)
+            held = self.start_quipu("tail", "-f", "k", preexec_fn=lambda f=fd: os.close(f))
+            name = f"/proc/{held.pid}/fd/{fd}"
+            end = time.monotonic() + harness.WAIT_S
+            while not self.opened(held.pid):
+                self.assertLess(time.monotonic(), end, "it opens no store")
+                if held.poll() is not None:
+                    break
+            if held.poll() is None:
+                self.assertEqual(os.readlink(name), "/dev/null")
+            held.kill()
+
+    def opened(self, pid):
+        """Whether a process has the store open."""
+        try:
+            return any(os.readlink(f"/proc/{pid}/fd/{fd}") == str(self.store)
+                       for fd in os.listdir(f"/proc/{pid}/fd"))
+        except OSError:
+            return False
+
+
 class Store(harness.Case):
     """Where the store is: --store, QUIPU_STORE, the XDG data folder, the home folder."""
 

@@ -43,9 +43,10 @@ class Usage(Case):
                 rows = self.lines("usage", "--by", by)
                 self.assertEqual(sum(row["prompt_tokens"] for row in rows), 1000017)
                 self.assertEqual(sum(row["answers"] for row in rows), 3)
+        self.assertRegex(self.run_quipu("usage", "--by", "total").out, r"(?m)^total +3 ")
         self.assertEqual([row["key"] for row in self.lines("usage", "--by", "session")],
                          ["a", "b"])
-        self.assertEqual(self.lines("usage", "--by", "user")[0]["user_id"], "(none)")
+        self.assertEqual(self.lines("usage", "--by", "user")[0]["user"], "(none)")
 
     def test_days_and_a_session_limit_the_sum(self):
         days = [row["day"] for row in self.lines("usage", "--by", "day")]

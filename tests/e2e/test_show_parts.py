@@ -62,6 +62,8 @@ KINDS = {
     "usage": {"content": {"parts": [{"text": "Counted."}]}, "model_version": "m-1",
               "usage_metadata": {"prompt_token_count": 812, "candidates_token_count": 120,
                                  "cached_content_token_count": 30, "thoughts_token_count": 12}},
+    "branch": {"content": {"parts": [{"text": "Aside."}]}, "branch": "root.aside"},
+    "model alone": {"content": {"parts": [{"text": "Unpriced."}]}, "model_version": "m-2"},
     "metadata": {"content": {"parts": [{"text": "Traced."}]}, "custom_metadata": {"trace": "abc"},
                  "avg_logprobs": -0.25},
     "unknown": {"content": {"parts": [{"hologram": {"size": 3}}]}},

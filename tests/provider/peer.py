@@ -307,6 +307,10 @@ class Peer(socketserver.StreamRequestHandler):
         self.put(answer("503 Service Unavailable", '{"error":{"message":"down"}}'))
         return True
 
+    def do_denied(self, _):
+        self.put(answer("401 Unauthorized", '{"error":{"message":"no such key"}}'))
+        return True
+
     def do_bad(self, _):
         said = self.headers.get("authorization", "")
         body = {"error": {"message": f"not with {said}!", "type": "invalid_request_error"}}
