@@ -492,8 +492,8 @@ quipu_status app_cell_time(quipu_arena *arena, quipu_time time, quipu_str *ret_c
 /* The width of tables: the terminal's, or 0 for a pipe, where nothing is cut. */
 int app_table_width(void);
 
-/* A session's key, and what is said of it: on one line, or where the terminal is too narrow for that
- * the key, cut, on a line of its own. */
+/* A session's key, and what is said of it: on one line, or on a narrower terminal the
+ * key, cut, on a line of its own. */
 void app_key_line(bool colours, quipu_str key, quipu_str rest);
 
 /* A size in bytes in readable form: "1.2 MiB". */

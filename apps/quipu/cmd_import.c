@@ -146,6 +146,14 @@ static void import_report_kinds(const app_call *call)
                      " (JSON), export; other messages can be stored with \"quipu append\"");
 }
 
+/* What was stored before a signal stays. */
+static void import_advise(const app_call *call, quipu_status status)
+{
+    if (status == QUIPU_CANCELLED) {
+        app_report(call, "what was imported so far is stored: run the same command to continue");
+    }
+}
+
 /* A database of another program. */
 static int import_database(const app_call *call, const char *path, quipu_store *store,
                            quipu_source_kind kind)
@@ -155,9 +163,11 @@ static int import_database(const app_call *call, const char *path, quipu_store *
     quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
     const char *policy = app_value(call, "on-conflict");
     const char *prefix = app_value(call, "prefix");
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
 
+    within.cancel = app_signals_begin(); /* begun already: import_cancel() */
     app_progress_begin(&view.progress, call, "reading", "messages", 0);
     options.flags = app_given(call, "dry-run") ? QUIPU_SOURCE_DRY_RUN : 0;
     options.kind = kind;
@@ -170,11 +180,12 @@ static int import_database(const app_call *call, const char *path, quipu_store *
     options.progress = import_on_progress;
     options.orphan = import_on_orphan;
     options.ctx = &view;
-    status = quipu_source_import(store, path, &options, NULL, &report, &error);
+    status = quipu_source_import(store, path, &options, &within, &report, &error);
     app_progress_end(&view.progress);
     if (status != QUIPU_OK) {
         const int code = app_fail(call, path, status, &error);
 
+        import_advise(call, status);
         if (status == QUIPU_UNSUPPORTED) {
             import_report_kinds(call);
         } else if (status == QUIPU_EXISTS) {
@@ -208,6 +219,13 @@ typedef struct import_stream {
     app_progress progress;
 } import_stream;
 
+/* What a signal sets, from before the store is opened on; NULL: it ends the process, as one must that
+ * waits for its input. */
+static quipu_cancel *import_cancel(const import_input *input)
+{
+    return input->file == stdin ? NULL : app_signals_begin();
+}
+
 /* The library's read callback: first what was read already. */
 static quipu_status import_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
 {
@@ -231,15 +249,20 @@ static int import_export(const app_call *call, const import_input *input, quipu_
 {
     const char *path = input->path;
     import_stream stream = {.input = input};
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_transfer done = QUIPU_TRANSFER_INIT;
     quipu_error error = {0};
     quipu_status status;
 
+    within.cancel = import_cancel(input);
     app_progress_begin(&stream.progress, call, "reading", APP_BYTES, app_input_bytes(input->file));
-    status = quipu_store_import(store, NULL, import_read, &stream, NULL, &done, &error);
+    status = quipu_store_import(store, NULL, import_read, &stream, &within, &done, &error);
     app_progress_end(&stream.progress);
     if (status != QUIPU_OK) {
-        return app_fail(call, path, status, &error);
+        const int code = app_fail(call, path, status, &error);
+
+        import_advise(call, status);
+        return code;
     }
     const quipu_source_report report = {.sessions = done.sessions,
                                         .messages = done.messages,
@@ -259,7 +282,9 @@ static int import_foreign(const app_call *call, app_foreign *foreign, quipu_stor
     const char *const names[] = {"claude-code", "codex", "chatgpt", "chat"};
     const int code = app_foreign_store(foreign, store, &done);
 
-    if (code == APP_OK) {
+    if (code != APP_OK && app_signals_came()) {
+        import_advise(call, QUIPU_CANCELLED);
+    } else if (code == APP_OK) {
         const quipu_source_report report = {.sessions = done.sessions,
                                             .messages = done.messages,
                                             .skipped = done.skipped,
@@ -311,6 +336,7 @@ static int import_json(const app_call *call, const import_input *input, app_fore
         code = APP_FAILURE;
     }
     if (code == APP_OK) {
+        (void)app_signals_begin(); /* all is read: nothing waits for input any more */
         code = import_open(call, false, &store);
     }
     if (code == APP_OK) {
@@ -366,6 +392,7 @@ static int import_input_run(const app_call *call, const import_input *input)
     if (!import_options_fit(call, input->database)) {
         return APP_USAGE;
     }
+    (void)import_cancel(input);
     code = import_open(call, !input->database, &store);
     if (code == APP_OK && input->database) {
         code = import_database(call, input->path, store,
@@ -427,7 +454,7 @@ static int import_run(const app_call *call)
         return app_usage(call, "--map is a list such as role=who,content=text; the names before "
                                "\"=\" are: " APP_FOREIGN_MAP);
     }
-    for (int i = 0; i < call->argument_count && code != APP_USAGE; i++) {
+    for (int i = 0; i < call->argument_count && code != APP_USAGE && !app_signals_came(); i++) {
         const int one = import_file(call, call->arguments[i]);
 
         code = code == APP_OK || one == APP_USAGE ? one : code;

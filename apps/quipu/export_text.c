@@ -3,7 +3,7 @@
  * HTML is one file without scripts: a policy in its head forbids everything but its own style and
  * images that stand in it, and every text is escaped, character by character. Markdown keeps the
  * texts of messages as they are, since they are mostly Markdown, and fences the rest. A text that
- * could reach into the next message, by an open fence, by HTML or by a heading like ours, is quoted.
+ * could reach into the next message, by an open fence, HTML or a heading like ours, is quoted.
  *
  * Called by: export_as.c. Owns and locks nothing; `ctx` is the stream. */
 #include <inttypes.h>
@@ -40,8 +40,8 @@ static bool md_next(quipu_str text, size_t *at, quipu_str *ret_line)
     return true;
 }
 
-/* A text as it is, each line behind "> " when it is a quote, but for what would control the terminal
- * of a person who reads the file there. */
+/* A text as it is, each line behind "> " when it is a quote, but for what would control the
+ * terminal of a person who reads the file there. */
 static void md_lines(FILE *out, quipu_str text, bool quote)
 {
     quipu_str line;
@@ -90,8 +90,8 @@ typedef struct md_open {
     char mark;
 } md_open;
 
-/* Looks at a line of a text. True: with it, the text may reach behind its end. What is no plain pair
- * of fences counts, since a reader of Markdown may pair them in another way. */
+/* Looks at a line of a text. True: with it, the text may reach behind its end. What is no plain
+ * pair of fences counts, since a reader of Markdown may pair them in another way. */
 static bool md_line_reaches(md_open *open, quipu_str line)
 {
     size_t indent = 0;

@@ -628,6 +628,9 @@ static quipu_status foreign_append(foreign_put *put, quipu_error *error)
     quipu_status status = QUIPU_OK;
 
     while (status == QUIPU_OK && put->stored < (int64_t)put->session->count) {
+        if (app_signals_came()) {
+            return QUIPU_CANCELLED;
+        }
         const size_t left = put->session->count - (size_t)put->stored;
         const size_t n = left < APP_FOREIGN_BATCH ? left : APP_FOREIGN_BATCH;
 
@@ -681,6 +684,10 @@ static int foreign_pass(app_foreign *foreign, quipu_store *store, bool write,
     app_progress_begin(&progress, foreign->call, write ? "writing" : "checking", "sessions",
                        (int64_t)foreign->session_count);
     for (size_t i = 0; i < foreign->session_count && code == APP_OK; i++) {
+        if (app_signals_came()) {
+            code = app_fail(foreign->call, foreign->path, QUIPU_CANCELLED, NULL);
+            break;
+        }
         foreign_put put = {.foreign = foreign,
                            .store = store,
                            .session = &foreign->sessions[i],

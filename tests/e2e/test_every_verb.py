@@ -162,11 +162,14 @@ JSON = {
     "rewind": ["rewind trip 2"], "rm": ["rm notes --yes"],
     "search": ["search train", "search nothing"],
     "set": ["set trip --title t"], "show": ["show trip"],
-    "state": ["state trip", "state trip set a 1", "state trip delete a --yes"], "stats": ["stats"], "sweep": ["sweep"],
-    "tail": ["tail trip"], "token": ["token new", "token new --app shop --user ana --tenant t", "token ls"],
-    "tree": ["tree"], "upgrade": ["upgrade"], 
+    "state": ["state trip", "state trip set a 1", "state trip delete a --yes"],
+    "stats": ["stats"], "sweep": ["sweep"],
+    "tail": ["tail trip"], "token": ["token new", "token new --app shop --user ana --tenant t",
+                                     "token ls"],
+    "tree": ["tree"], "upgrade": ["upgrade"],
     "usage": [f"usage --by {what}" for what in ("session", "user", "model", "day", "total")],
-    "verify": ["verify", "verify --against heads.jsonl"], "version": ["version"], "window": ["window trip"],
+    "verify": ["verify", "verify --against heads.jsonl"], "version": ["version"],
+    "window": ["window trip"],
 }
 # Members whose values are not quipu's: what a program or a model put there.
 GIVEN = {"extra", "metadata", "value", "input", "output", "event", "parts", "settings"}

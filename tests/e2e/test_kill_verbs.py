@@ -4,7 +4,9 @@ continued, and the store is not damaged. Signals that a user sends end a verb cl
 
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -190,6 +192,44 @@ class Killed(harness.Case):
         self.assertIn(b"run the same command to continue", self.err)
         self.verified("--store", target)
         self.run_quipu("copy", self.store, target)
+
+    def test_interrupted_import_says_that_it_can_go_on(self):
+        export = self.folder / "all.jsonl"
+        export.write_text("".join(self.lines), encoding="utf-8")
+        chats = self.folder / "chats.jsonl"
+        chats.write_text("".join(
+            json.dumps({"role": m["role"], "content": m["content"], "session_id": key}) + "\n"
+            for key, messages in sessions().items() for m in messages), encoding="utf-8")
+        agents = self.folder / "agents.db"
+        shutil.copyfile(harness.FIXTURES / "openai-agents.db", agents)
+        with sqlite3.connect(agents) as db:
+            for i in range(SESSIONS):
+                db.execute("INSERT INTO agent_sessions (session_id) VALUES (?)", (f"s{i}",))
+                db.executemany(
+                    "INSERT INTO agent_messages (session_id, message_data) VALUES (?, ?)",
+                    [(f"s{i}", json.dumps({"role": "user", "content": TEXT}))] * MESSAGES)
+        db.close()
+        for path in (export, chats, agents):
+            with self.subTest(path.name):
+                store = self.folder / f"{path.name}.store"
+                args = ["import", path, "--store", store]
+                self.kill_when(lambda s=store: size(f"{s}-wal") > 900000, *args,
+                               number=signal.SIGINT, clean=store.unlink)
+                self.assertIn(b"interrupted", self.err)
+                self.assertIn(b"run the same command to continue", self.err)
+                there = self.verified("--store", store)
+                self.assertGreater(there, 0)
+                done = self.run_quipu(*args, "--json").json()
+                self.assertGreaterEqual(done["skipped"], there - 1)
+                self.assertGreaterEqual(self.verified("--store", store), SESSIONS)
+
+    def test_an_import_that_waits_for_its_input_ends_at_ctrl_c(self):
+        process = self.start_quipu("import", "-")
+        process.stdin.write(self.lines[0].encode())
+        process.stdin.flush()
+        time.sleep(0.2)  # it reads by now, or will
+        process.send_signal(signal.SIGINT)
+        self.assertNotEqual(process.wait(harness.WAIT_S), 0)
 
     def test_reader_that_leaves_ends_an_export(self):
         self.fill()
