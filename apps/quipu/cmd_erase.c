@@ -133,8 +133,7 @@ static int erase_run(const app_call *call)
     }
     /* As rm does. The file is rewritten all the same: its session may be deleted already. */
     if (code == APP_OK && !user && receipt->session_count == 0) {
-        app_report(call, "there is no session \"%s\"", what);
-        code = APP_NOT_FOUND;
+        code = app_fail_session(call, quipu_cstr(what), QUIPU_NOT_FOUND, NULL);
     }
     quipu_free(receipt);
     return code;

@@ -14,6 +14,7 @@ import time
 import unittest
 
 import harness
+import test_every_verb
 
 PEER = harness.ROOT / "tests" / "provider" / "peer.py"
 KEY = "sk-e2e-0123456789"
@@ -355,6 +356,30 @@ class Chat(Model):
         terminal.send("\x03")  # at the prompt it ends the talk
         terminal.finish()
         self.assertEqual(terminal.code, 0)
+
+    def test_a_talk_is_harmless_at_every_width_and_in_every_locale(self):
+        hostile = "\x1b]0;owned\x07\u202e\x9b " + "\u6771\u4eac" * 60
+        self.run_quipu("memory", "add", "try", hostile)
+        for columns in (40, 80, 120):
+            for locale in ("C", "C.UTF-8"):
+                with self.subTest(columns=columns, locale=locale):
+                    terminal = self.terminal(
+                        "chat", "try", "--base-url", f"{self.url}/talk", "--model", "m", "--tool",
+                        "say=cat", columns=columns,
+                        env={"LC_ALL": locale, "NO_COLOR": "1", "QUIPU_EDITOR_LIBRARY": "none"})
+                    terminal.expect("> ")
+                    for line, wanted in (("/help", "//text"), ("/memory", "- "),
+                                         ("/tools", "- say: "), ("/nonsense", "no command"),
+                                         ("hello", "out]")):
+                        terminal.send(f"{line}\n")
+                        terminal.expect(wanted)
+                    terminal.send("\x04")
+                    text = terminal.finish()
+                    self.assertEqual(terminal.code, 0)
+                    self.assert_harmless(text.replace("^D\b\b", ""))
+                    for line in text.partition("no command")[0].splitlines():
+                        if line.startswith("- "):
+                            self.assertLessEqual(test_every_verb.wide(line), columns)
 
     def test_a_paste_of_several_lines_is_one_message(self):
         terminal = self.open_chat("talk")

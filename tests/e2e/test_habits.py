@@ -104,6 +104,34 @@ class Completion(Case):
         self.assertEqual(len(offered), 1)
         self.assertFalse(mark.exists())
 
+    def offered(self, *command):
+        """What another shell offers."""
+        if shutil.which(command[0]) is None:
+            self.skipTest(f"{command[0]} is not installed")
+        tools = self.folder / "tools"
+        tools.mkdir()
+        (tools / "quipu").symlink_to(harness.program())
+        env = {**self.env, "PATH": f"{tools}:{self.env['PATH']}"}
+        return subprocess.run(command, env=env, capture_output=True, text=True,
+                              check=True).stdout.splitlines()
+
+    def test_fish_offers_the_keys_of_the_store(self):
+        mark = self.folder / "owned"
+        self.run_quipu("append", f"try$(touch {mark}) it", "--create", "--text", "x")
+        line = 'quipu completion fish | source; complete -C "quipu show tr"'
+        self.assertEqual(sorted(self.offered("fish", "-c", line)),
+                         ["trip", f"try$(touch {mark}) it"])
+        self.assertFalse(mark.exists())
+
+    def test_zsh_offers_the_keys_of_the_store(self):
+        mark = self.folder / "owned"
+        self.run_quipu("append", f"try$(touch {mark}) it", "--create", "--text", "x")
+        line = ("compdef() { }; compadd() { print -l -r -- $keys }; . <(quipu completion zsh); "
+                "_quipu_keys")
+        self.assertEqual(sorted(self.offered("zsh", "-f", "-c", line)),
+                         ["trip", f"try$(touch {mark}) it"])
+        self.assertFalse(mark.exists())
+
     def test_every_shell_gets_the_keys(self):
         for shell in ("bash", "zsh", "fish"):
             self.assertIn("quipu ls --keys", self.run_quipu("completion", shell).out)
@@ -152,6 +180,8 @@ class Mistakes(Case):
         (["rm", "trip"], 2,
          'quipu rm: delete the session "trip" with 1 message? There is no terminal to ask on: '
          'give --yes to go on'),
+        (["erase", "tirp", "--yes", "-q"], 3,
+         'quipu erase: there is no session "tirp"; did you mean "trip"? "quipu ls" lists them'),
         (["fork", "trip", "trip"], 4,
          'quipu fork: trip: cannot fork session "trip": a session with the new key exists '
          'already'),
