@@ -290,6 +290,9 @@ typedef quipu_status (*app_open_fn)(const char *uri, const quipu_open_options *o
                                     quipu_store **ret_store, quipu_error *reterr);
 int app_open_by(const app_call *call, app_need need, app_open_fn open, quipu_store **ret_store);
 
+/* Whether a file that begins with these bytes is a database. */
+bool app_is_database(const char *head, size_t n);
+
 /* Opens a file to read; *ret_database: it begins as an SQLite database does. NULL, with errno:
  * it cannot be read. */
 FILE *app_file_open(const char *path, bool *ret_database);

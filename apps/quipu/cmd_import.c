@@ -1,6 +1,7 @@
 /* quipu import: sessions from other programs' files or from a quipu export. The report is data and
  * goes to stdout; progress and orphans go to stderr. The kind of a file is decided by its first
  * bytes: a database, an export, or JSON of another program (foreign.h). */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -429,18 +430,20 @@ static int import_file(const app_call *call, const char *path)
     import_input input = {.path = path};
     int code;
 
-    input.file = piped ? stdin : app_file_open(path, &input.database);
+    input.file = app_input_open(call, path);
     if (input.file == NULL) {
-        return app_fail_errno(call, path);
+        return errno == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
     }
-    if (!input.database) {
-        input.n = fread(input.head, 1, sizeof(input.head), input.file);
-        input.is_export = import_is_export(&input);
+    input.n = fread(input.head, 1, sizeof(input.head), input.file);
+    input.database = app_is_database(input.head, input.n);
+    input.is_export = import_is_export(&input);
+    if (input.database && (piped || fseek(input.file, 0, SEEK_SET) != 0)) {
+        app_report(call, "%s: a database cannot be read from a pipe: name its file", path);
+        code = APP_FAILURE;
+    } else {
+        code = import_input_run(call, &input);
     }
-    code = import_input_run(call, &input);
-    if (!piped) {
-        fclose(input.file);
-    }
+    app_input_close(input.file);
     return code;
 }
 

@@ -369,21 +369,29 @@ int app_open(const app_call *call, app_need need, quipu_store **ret_store)
     return app_open_by(call, need, quipu_open, ret_store);
 }
 
-FILE *app_file_open(const char *path, bool *ret_database)
+bool app_is_database(const char *head, size_t n)
 {
     static const char magic[COMMON_MAGIC_SIZE] = "SQLite format 3";
     static const char encrypted[COMMON_MAGIC_SIZE] = "quipu encrypted";
+
+    return n >= COMMON_MAGIC_SIZE && (memcmp(head, magic, COMMON_MAGIC_SIZE) == 0 ||
+                                      memcmp(head, encrypted, COMMON_MAGIC_SIZE) == 0);
+}
+
+/* A pipe cannot go back: its first byte, which can be given back, tells most of what is read from
+ * one, JSON, from a database. */
+FILE *app_file_open(const char *path, bool *ret_database)
+{
     char head[COMMON_MAGIC_SIZE];
-    FILE *file;
+    FILE *file = fopen(path, "rb");
+    int first = file != NULL ? getc(file) : EOF;
 
     *ret_database = false;
-    file = fopen(path, "rb");
-    if (file == NULL) {
-        return NULL;
+    if (file == NULL || first == EOF || ungetc(first, file) == EOF ||
+        (first != 'S' && first != 'q')) {
+        return file;
     }
-    size_t n = fread(head, 1, sizeof(head), file);
-    *ret_database = n == sizeof(head) && (memcmp(head, magic, sizeof(head)) == 0 ||
-                                          memcmp(head, encrypted, sizeof(head)) == 0);
+    *ret_database = app_is_database(head, fread(head, 1, sizeof(head), file));
     if (fseek(file, 0, SEEK_SET) != 0) {
         fclose(file);
         return NULL;

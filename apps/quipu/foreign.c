@@ -240,6 +240,13 @@ static void foreign_read_entry(app_foreign *foreign, const app_tree *tree)
     }
 }
 
+static const char *foreign_name(app_foreign_kind kind)
+{
+    static const char *const names[] = {"claude-code", "codex", "chatgpt", "chat"};
+
+    return names[kind];
+}
+
 /* Lines, one by one. */
 static void foreign_read_lines(app_foreign *foreign)
 {
@@ -305,9 +312,14 @@ int app_foreign_read(const app_call *call, FILE *file, quipu_str head, const cha
         return APP_FAILURE;
     }
     foreign_read_root(foreign);
-    if (foreign->kind == APP_FOREIGN_NONE) {
-        foreign->kind = foreign_detect(foreign);
+    foreign->kind = foreign_detect(foreign);
+    if (wanted != APP_FOREIGN_NONE && foreign->kind != APP_FOREIGN_NONE &&
+        foreign->kind != wanted) {
+        app_foreign_fail(foreign, "it is %s, not %s", foreign_name(foreign->kind),
+                         foreign_name(wanted));
+        return APP_FAILURE;
     }
+    foreign->kind = wanted != APP_FOREIGN_NONE ? wanted : foreign->kind;
     if (foreign->kind == APP_FOREIGN_CHATGPT) {
         foreign_read_chatgpt(foreign);
     } else if (foreign->kind != APP_FOREIGN_NONE && foreign->root != NULL) {
@@ -383,13 +395,6 @@ typedef struct foreign_put {
     int64_t stored; /* how many of its messages */
     bool skip;
 } foreign_put;
-
-static const char *foreign_name(app_foreign_kind kind)
-{
-    static const char *const names[] = {"claude-code", "codex", "chatgpt", "chat"};
-
-    return names[kind];
-}
 
 /* "codex:" and the id; --prefix takes the place of the first half; later tries have a number. */
 static bool foreign_key(foreign_put *put, int number)

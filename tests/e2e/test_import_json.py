@@ -6,6 +6,7 @@ either."""
 
 import json
 import shutil
+import subprocess
 
 import harness
 
@@ -231,6 +232,22 @@ class Forms(Case):
             line = self.run_quipu("show", f"chat:t{factor}", "--json").lines()[0]
             self.assertEqual(line["timestamp"], "2026-03-20T09:46:40Z")
 
+    def test_a_pipe_with_a_name_is_read_as_stdin_is(self):
+        path = self.write("talk.jsonl", CHAT)
+        for line in (f"cat {path} | {{}} import --json /dev/stdin",
+                     f"{{}} import --json --prefix p <(cat {path})"):
+            done = subprocess.run(["bash", "-c", line.format(harness.program())], env=self.env,
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(json.loads(done.stdout)["messages"], 5)
+        adk = harness.FIXTURES / "adk-python-sqlite.db"
+        result = self.run_quipu("import", "-", stdin=adk.read_bytes(), code=1)
+        self.assertIn("a database cannot be read from a pipe: name its file", result.err)
+        done = subprocess.run(["bash", "-c", f"{harness.program()} import <(cat {adk})"],
+                              env=self.env, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a database cannot be read from a pipe: name its file", done.stderr)
+
     def test_a_wrong_file_does_not_keep_the_others_out(self):
         first = self.write("a.jsonl", [{"a": 1}])
         second = self.write("b.jsonl", CHAT)
@@ -253,6 +270,16 @@ class Forms(Case):
 
 
 class Conflicts(Case):
+    def test_a_file_of_another_kind_says_which(self):
+        files = {"chat": self.write("a.jsonl", CHAT), "codex": self.write("b.jsonl", CODEX),
+                 "claude-code": self.write("c.jsonl", CLAUDE),
+                 "chatgpt": self.write("d.json", CHATGPT)}
+        for kind, path in files.items():
+            for wanted in files:
+                code = 0 if wanted == kind else 1
+                err = self.run_quipu("import", path, "--kind", wanted, "--dry-run", code=code).err
+                self.assertIn("" if code == 0 else f": it is {kind}, not {wanted}", err)
+
     def test_a_key_in_the_way_fails_is_skipped_or_gets_a_number(self):
         self.run_quipu("append", "chat:talk", "--create", "--text", "Mine")
         path = self.write("talk.jsonl", CHAT)
