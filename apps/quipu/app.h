@@ -101,6 +101,7 @@ typedef struct app_option {
 #define APP_ADDS 128u    /* --durability, --index, --max-size: apply to this opening only */
 #define APP_SILENT (APP_QUIET | 256u) /* what it prints is a report: --quiet prints nothing */
 #define APP_UTC 512u                  /* --utc: times for people are not in the local zone */
+#define APP_PAGED 1024u               /* --no-pager: use app_pager_begin() */
 #define APP_READS (APP_STORE | APP_JSON | APP_READ_ONLY | APP_COLOR | APP_UTC)
 
 /* The names of quipu_durability and quipu_search_mode, in the order of their values. */
@@ -138,7 +139,7 @@ APP_VERBS(APP_VERB_DECLARE)
 /* All verbs; ends with NULL. */
 extern const app_verb *const app_verbs[];
 
-#define APP_COMMON_COUNT 13
+#define APP_COMMON_COUNT 14
 
 /* The common options. A verb has an option when it sets any of its bits; --help has bit 0. Ends
  * with a NULL name. */
@@ -343,16 +344,16 @@ bool app_colours(const app_call *call);
 /* The escape sequence for a look, or "" where `colours` is false. */
 const char *app_style(bool colours, app_look look);
 
-/* Sends stdout through $PAGER (less, when it is not set) when it is a terminal; app_pager_end()
- * waits for the pager to exit. Does nothing without a terminal, with an empty $PAGER, or with
- * --no-pager. */
-typedef struct app_pager {
-    int pid;   /* 0: none */
-    int saved; /* the original stdout */
-} app_pager;
+/* Sends stdout through $PAGER (less, when it is not set) when it is a terminal. Does nothing without
+ * a terminal, with an empty $PAGER, or with --no-pager. */
+void app_pager_begin(const app_call *call);
 
-void app_pager_begin(app_pager *pager, const app_call *call);
-void app_pager_end(app_pager *pager);
+/* Waits for the pager to exit, if there is one: behind the last output of a verb, and before each
+ * message on stderr, which comes behind the data that it is about. */
+void app_pager_end(void);
+
+/* Whether stdout, or the pager's, is a terminal. */
+bool app_out_is_terminal(void);
 
 /* Receives SIGINT and SIGTERM on a thread of its own, and may take locks. */
 typedef void (*app_signal_fn)(void *ctx, int number);

@@ -250,6 +250,7 @@ static int context_run(const app_call *call)
     }
     code = app_open(call, APP_NEED_READ, &store);
     if (code == APP_OK) {
+        app_pager_begin(call);
         code = context_show(call, store, &options);
         quipu_close(store);
     }
@@ -266,7 +267,7 @@ const app_verb app_verb_context = {
     .note = "Examples:\n"
             "  quipu context trip\n"
             "  quipu context trip --json",
-    .common = APP_READS,
+    .common = APP_READS | APP_PAGED,
     .options = context_options,
     .run = context_run,
 };

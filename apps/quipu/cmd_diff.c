@@ -226,6 +226,7 @@ static int diff_run(const app_call *call)
     int code = app_open(call, APP_NEED_READ, &job.store);
 
     if (code == APP_OK) {
+        app_pager_begin(call);
         code = diff_all(&job);
         quipu_close(job.store);
     }
@@ -243,7 +244,7 @@ const app_verb app_verb_diff = {
     .note = "Examples:\n"
             "  quipu diff trip trip/other\n"
             "  quipu diff trip trip/other --unfold",
-    .common = APP_READS,
+    .common = APP_READS | APP_PAGED,
     .options = diff_options,
     .run = diff_run,
 };

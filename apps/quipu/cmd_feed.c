@@ -166,6 +166,9 @@ static int feed_run(const app_call *call)
     }
     code = app_open(call, APP_NEED_READ, &job.store);
     if (code == APP_OK) {
+        if (!app_given(call, "follow")) {
+            app_pager_begin(call);
+        }
         code = feed_all(&job);
         quipu_close(job.store);
     }
@@ -182,7 +185,7 @@ const app_verb app_verb_feed = {
             "Examples:\n"
             "  quipu feed --limit 20\n"
             "  quipu feed --now --json",
-    .common = APP_READS,
+    .common = APP_READS | APP_PAGED,
     .options = feed_options,
     .run = feed_run,
 };

@@ -300,6 +300,7 @@ static int ls_run(const app_call *call)
     ls_meta(call, &job.options);
     code = app_open(call, APP_NEED_READ, &job.store);
     if (code == APP_OK) {
+        app_pager_begin(call);
         code = ls_all(call, &job);
         quipu_close(job.store);
     }
@@ -316,7 +317,7 @@ const app_verb app_verb_ls = {
     .note = "Examples:\n"
             "  quipu ls --title cusco --since 7d\n"
             "  quipu ls --user ana --tag travel --json",
-    .common = APP_READS,
+    .common = APP_READS | APP_PAGED,
     .options = ls_options,
     .run = ls_run,
 };

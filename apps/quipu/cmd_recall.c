@@ -213,6 +213,7 @@ static int recall_run(const app_call *call)
         code = app_open(call, APP_NEED_READ, &store);
     }
     if (code == APP_OK) {
+        app_pager_begin(call);
         code = recall_ask(call, store, &options);
         quipu_close(store);
     }
@@ -230,7 +231,7 @@ const app_verb app_verb_recall = {
     .note = "Examples:\n"
             "  quipu recall --session trip 'When do we leave?'\n"
             "  quipu recall --everything --json 'train to Cusco'",
-    .common = APP_READS,
+    .common = APP_READS | APP_PAGED,
     .options = recall_options,
     .run = recall_run,
 };

@@ -358,6 +358,7 @@ static int search_run(const app_call *call)
     options.role = (quipu_role)(role != NULL ? app_word_number(APP_ROLES, role) + 1 : 0);
     code = app_open(call, APP_NEED_READ, &store);
     if (code == APP_OK) {
+        app_pager_begin(call);
         code = search_find(call, &store, &options);
         quipu_close(store);
     }
@@ -381,7 +382,7 @@ const app_verb app_verb_search = {
         "Examples:\n"
         "  quipu search train seats\n"
         "  quipu search --json --role user 'cusc*'",
-    .common = APP_READS | APP_QUIET,
+    .common = APP_READS | APP_PAGED | APP_QUIET,
     .options = search_options,
     .run = search_run,
 };

@@ -20,7 +20,6 @@ static const app_option show_options[] = {
     {.name = "raw", .help = "the original events, one JSON object a line"},
     {.name = "save", .value = "DIR", .help = "write the images and files of the messages to DIR"},
     {.name = "width", .value = "COLUMNS", .help = "line width; default: the terminal, at most 120"},
-    {.name = "no-pager", .help = "do not page through $PAGER, or less"},
     {.name = NULL},
 };
 
@@ -178,13 +177,12 @@ static int show_all(show_job *job)
 {
     quipu_history *page = NULL;
     quipu_error error = {0};
-    app_pager pager;
     quipu_status status = show_begin(job, &page, &error);
 
     if (status != QUIPU_OK) {
         return app_fail_session(job->call, job->key, status, &error);
     }
-    app_pager_begin(&pager, job->call);
+    app_pager_begin(job->call);
     if (!job->json && !job->raw) {
         app_render_head(&job->render, page->session);
         status = show_artifacts(job, &error);
@@ -194,7 +192,7 @@ static int show_all(show_job *job)
     } else {
         quipu_free(page);
     }
-    app_pager_end(&pager);
+    app_pager_end();
     const int code = app_media_close(&job->media);
 
     if (status != QUIPU_OK) {
@@ -251,7 +249,7 @@ const app_verb app_verb_show = {
     .note = "Examples:\n"
             "  quipu show trip\n"
             "  quipu show trip --last 2 --json",
-    .common = APP_READS | APP_QUIET,
+    .common = APP_READS | APP_QUIET | APP_PAGED,
     .options = show_options,
     .run = show_run,
 };

@@ -290,6 +290,7 @@ static int tree_run(const app_call *call)
 
     job.columns = job.columns > 0 ? job.columns : APP_COLUMNS_MAX; /* a pipe: nothing is cut */
     if (code == APP_OK) {
+        app_pager_begin(call);
         code = tree_all(&job);
         quipu_close(job.store);
     }
@@ -307,7 +308,7 @@ const app_verb app_verb_tree = {
     .note = "Examples:\n"
             "  quipu tree\n"
             "  quipu tree trip --json",
-    .common = APP_READS,
+    .common = APP_READS | APP_PAGED,
     .options = tree_options,
     .run = tree_run,
 };

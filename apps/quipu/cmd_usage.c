@@ -356,6 +356,7 @@ static int usage_run(const app_call *call)
                                                      : QUIPU_USAGE_BY_SESSION;
     code = app_open(call, APP_NEED_READ, &job.store);
     if (code == APP_OK) {
+        app_pager_begin(call);
         quipu_status status = usage_read(&job, &error);
 
         if (status == QUIPU_OK) {
@@ -382,7 +383,7 @@ const app_verb app_verb_usage = {
             "Examples:\n"
             "  quipu usage --by day --since 30d\n"
             "  quipu usage --by user --app travel --json",
-    .common = APP_READS,
+    .common = APP_READS | APP_PAGED,
     .options = usage_options,
     .run = usage_run,
 };

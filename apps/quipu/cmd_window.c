@@ -152,6 +152,7 @@ static int window_run(const app_call *call)
     }
     code = app_open(call, APP_NEED_READ, &store);
     if (code == APP_OK) {
+        app_pager_begin(call);
         code = window_show(call, store, budget);
         quipu_close(store);
     }
@@ -168,7 +169,7 @@ const app_verb app_verb_window = {
     .note = "Examples:\n"
             "  quipu window trip --budget 4000\n"
             "  quipu window trip --budget 100 --cut --json",
-    .common = APP_READS,
+    .common = APP_READS | APP_PAGED,
     .options = window_options,
     .run = window_run,
 };

@@ -33,6 +33,7 @@ static void common_vreport(const app_call *call, const char *format, va_list lis
     const char *line = shown;
 
     fflush(stdout); /* a note comes behind the data that it is about */
+    app_pager_end();
 
     vsnprintf(text, sizeof(text), format, list);
     app_mask(text, shown, sizeof(shown));

@@ -125,6 +125,7 @@ static int main_run(const app_verb *verb, int argc, char **argv)
             (void)freopen("/dev/null", "w", stdout);
         }
         code = verb->run(&call);
+        app_pager_end();
     }
     if (!main_arrived() && code == APP_OK) {
         app_report(&call, "%s", app_output_why());

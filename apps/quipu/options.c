@@ -46,6 +46,7 @@ const app_common app_commons[APP_COMMON_COUNT + 1] = {
       .help = "colours; auto: on a terminal"},
      APP_COLOR},
     {{.name = "utc", .help = "show times in UTC, not in the local zone"}, APP_UTC},
+    {{.name = "no-pager", .help = "do not page through $PAGER, or less"}, APP_PAGED},
     {{.name = "quiet", .letter = 'q', .help = "show no progress, and do not report success"},
      APP_QUIET},
     {{.name = "help", .letter = 'h', .help = "show this help"}, 0},

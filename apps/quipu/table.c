@@ -14,7 +14,7 @@
 /* A pipe has no width; COLUMNS forces one, for tests and scripts. */
 int app_table_width(void)
 {
-    return isatty(STDOUT_FILENO) == 1 || getenv("COLUMNS") != NULL ? app_columns() : 0;
+    return app_out_is_terminal() || getenv("COLUMNS") != NULL ? app_columns() : 0;
 }
 
 void app_key_line(bool colours, quipu_str key, quipu_str rest)

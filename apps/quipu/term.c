@@ -2,6 +2,7 @@
  *
  * Threads: app_signals_listen() starts one that waits in sigwait(2); it runs until the process
  * exits. Signals are blocked in all threads that start later. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +23,23 @@ extern char **environ;
 /* ---- width and colours ------------------------------------------------------------------------
  */
 
+/* What stdout was before a pager took its place. */
+static struct {
+    int pid;   /* 0: there is no pager */
+    int saved; /* the original stdout */
+    void (*interrupt)(int);
+} term_pager;
+
+static int term_out(void)
+{
+    return term_pager.pid != 0 ? term_pager.saved : STDOUT_FILENO;
+}
+
+bool app_out_is_terminal(void)
+{
+    return isatty(term_out()) == 1;
+}
+
 /* The terminal first, then $COLUMNS, then the default; always within APP_COLUMNS_MIN and _MAX. */
 int app_columns(void)
 {
@@ -29,7 +47,7 @@ int app_columns(void)
     struct winsize size = {0};
     long columns = 0;
 
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    if (ioctl(term_out(), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
         columns = size.ws_col;
     } else if (given != NULL) {
         char *end = NULL;
@@ -53,7 +71,7 @@ bool app_colours(const app_call *call)
     if (when != NULL && strcmp(when, "auto") != 0) {
         return strcmp(when, "always") == 0;
     }
-    return isatty(STDOUT_FILENO) == 1 && (no_color == NULL || no_color[0] == '\0') &&
+    return app_out_is_terminal() && (no_color == NULL || no_color[0] == '\0') &&
            (kind == NULL || strcmp(kind, "dumb") != 0);
 }
 
@@ -105,6 +123,7 @@ static int term_pager_spawn(const char *command, int reading, int writing)
     }
     /* less: quit when everything fits on one screen, pass colours, do not clear the screen. */
     (void)setenv("LESS", "FRX", 0);
+    (void)setenv("LESSCHARSET", "utf-8", 0); /* it is that in any locale */
     if (posix_spawn_file_actions_adddup2(&actions, reading, STDIN_FILENO) != 0 ||
         posix_spawn_file_actions_addclose(&actions, writing) != 0 ||
         posix_spawnp(&pid, shell, &actions, NULL, arguments, environ) != 0) {
@@ -115,43 +134,50 @@ static int term_pager_spawn(const char *command, int reading, int writing)
 }
 
 /* Redirects stdout into the pipe; without a pager nothing changes. An empty $PAGER is none. */
-void app_pager_begin(app_pager *pager, const app_call *call)
+void app_pager_begin(const app_call *call)
 {
     const char *named = getenv("PAGER");
     const char *command = named != NULL ? named : TERM_PAGER;
+    const int saved = dup(STDOUT_FILENO);
     int ends[2];
 
-    *pager = (app_pager){0, -1};
+    assert(term_pager.pid == 0);
     if (command[0] == '\0' || strcmp(command, "cat") == 0 || isatty(STDOUT_FILENO) != 1 ||
-        app_given(call, "no-pager") || pipe(ends) != 0) {
+        app_given(call, "no-pager") || saved < 0 || pipe(ends) != 0) {
+        if (saved >= 0) {
+            close(saved);
+        }
         return;
     }
+    (void)fcntl(saved, F_SETFD, FD_CLOEXEC);
     fflush(stdout);
-    pager->pid = term_pager_spawn(command, ends[0], ends[1]);
+    term_pager.saved = saved;
+    term_pager.pid = term_pager_spawn(command, ends[0], ends[1]);
     close(ends[0]);
-    if (pager->pid != 0) {
-        pager->saved = dup(STDOUT_FILENO);
+    if (term_pager.pid != 0) {
         dup2(ends[1], STDOUT_FILENO);
+        term_pager.interrupt = signal(SIGINT, SIG_IGN); /* Ctrl-C is the pager's */
+    } else {
+        close(saved);
     }
     close(ends[1]);
 }
 
 /* Restores stdout, which closes the pipe, and waits. */
-void app_pager_end(app_pager *pager)
+void app_pager_end(void)
 {
-    if (pager->pid == 0) {
+    if (term_pager.pid == 0) {
         return;
     }
     fflush(stdout);
-    if (pager->saved >= 0) {
-        dup2(pager->saved, STDOUT_FILENO);
-        close(pager->saved);
-    } else {
-        close(STDOUT_FILENO);
+    dup2(term_pager.saved, STDOUT_FILENO);
+    close(term_pager.saved);
+    while (waitpid(term_pager.pid, NULL, 0) < 0 && errno == EINTR) {
     }
-    while (waitpid(pager->pid, NULL, 0) < 0 && errno == EINTR) {
+    term_pager.pid = 0;
+    if (term_pager.interrupt != SIG_ERR) {
+        (void)signal(SIGINT, term_pager.interrupt);
     }
-    pager->pid = 0;
 }
 
 /* ---- signals ----------------------------------------------------------------------------------

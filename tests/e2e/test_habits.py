@@ -50,6 +50,42 @@ class Pager(Case):
         self.assertNotIn("LESS", self.run_quipu("show", "trip", env=env).out)
 
 
+    def test_what_can_be_long_is_paged_and_notes_come_behind_the_pager(self):
+        self.env["QUIPU_FEED"] = "on"
+        self.run_quipu("append", "trip", stdin=json.dumps(
+            {"role": "assistant", "content": "Hello, too", "model": "m", "prompt_tokens": 1}))
+        self.run_quipu("fork", "trip", "other")
+        for line in ("show trip", "ls", "ls -n 1", "tree", "diff trip other", "search Hello", "feed",
+                     "recall --everything Hello", "window trip", "usage", "context trip"):
+            with self.subTest(line):
+                plain = self.run_terminal(*line.split())
+                shown = self.run_terminal(*line.split(), env={"PAGER": "sed s/^/PAGED:/"})
+                note = shown.find("quipu ")
+                data, notes = (shown, "") if note < 0 else (shown[:note], shown[note:])
+                self.assertEqual(data, "".join(f"PAGED:{part}\n" for part in
+                                               plain.partition("quipu ")[0].splitlines()))
+                self.assertNotIn("PAGED", notes)
+                self.assertEqual(self.run_terminal(*line.split(), "--no-pager",
+                                                   env={"PAGER": "false"}), plain)
+        missing = self.run_terminal("diff", "trip", "none", code=3, env={"PAGER": "sed s/^/P:/"})
+        self.assertTrue(missing.startswith("quipu diff: there is no session"), missing)
+
+
+    @unittest.skipUnless(shutil.which("less"), "needs less")
+    def test_ctrl_c_is_the_pager_s_and_any_locale_shows_what_is_said(self):
+        harness.make_store(self, {f"\u00e9\u6771{i}": [{"role": "user", "content": "x"}]
+                                  for i in range(40)})
+        del self.env["PAGER"]
+        for locale in ("C", "C.UTF-8"):
+            terminal = self.terminal("ls", "-n0", env={"LC_ALL": locale})
+            terminal.expect("\n:")
+            self.assertIn("\u00e9\u6771", terminal.text())
+            terminal.send("\x03")
+            terminal.send("q")
+            terminal.finish()
+            self.assertEqual(terminal.code, 0)
+
+
 class Quiet(Case):
     def test_quiet_verbs_say_nothing_of_success_and_all_of_failure(self):
         for args in (["append", "trip", "--text", "x"], ["set", "trip", "--title", "T"],
