@@ -80,7 +80,12 @@ class Pager(Case):
             terminal = self.terminal("ls", "-n0", env={"LC_ALL": locale})
             terminal.expect("\n:")
             self.assertIn("\u00e9\u6771", terminal.text())
+            before = len(terminal.out)
             terminal.send("\x03")
+            for _ in range(harness.WAIT_S * 5):
+                if len(terminal.out) > before:  # it answers with its prompt
+                    break
+                self.assertTrue(terminal.read(), "it has ended")
             terminal.send("q")
             terminal.finish()
             self.assertEqual(terminal.code, 0)
