@@ -344,8 +344,8 @@ bool app_colours(const app_call *call);
 /* The escape sequence for a look, or "" where `colours` is false. */
 const char *app_style(bool colours, app_look look);
 
-/* Sends stdout through $PAGER (less, when it is not set) when it is a terminal. Does nothing without
- * a terminal, with an empty $PAGER, or with --no-pager. */
+/* Sends stdout through $PAGER (less, when it is not set) when it is a terminal. Does nothing
+ * without a terminal, with an empty $PAGER, or with --no-pager. */
 void app_pager_begin(const app_call *call);
 
 /* Waits for the pager to exit, if there is one: behind the last output of a verb, and before each

@@ -220,8 +220,8 @@ typedef struct import_stream {
     app_progress progress;
 } import_stream;
 
-/* What a signal sets, from before the store is opened on; NULL: it ends the process, as one must that
- * waits for its input. */
+/* What a signal sets, from before the store is opened on; NULL: it ends the process, as one must
+ * that waits for its input. */
 static quipu_cancel *import_cancel(const import_input *input)
 {
     return input->file == stdin ? NULL : app_signals_begin();

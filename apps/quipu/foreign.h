@@ -75,8 +75,8 @@ int app_foreign_read(const app_call *call, FILE *file, quipu_str head, const cha
                      app_foreign_kind wanted, app_foreign *ret_foreign);
 void app_foreign_free(app_foreign *foreign);
 
-/* Stores the conversations, each under its own key, up to a signal (app_signals_begin()). Returns an
- * exit code. */
+/* Stores the conversations, each under its own key, up to a signal (app_signals_begin()). Returns
+ * an exit code. */
 int app_foreign_store(app_foreign *foreign, quipu_store *store, app_foreign_report *ret_report);
 
 /* ---- for the readers --------------------------------------------------------------------------

@@ -94,7 +94,8 @@ static bool main_is_silent(const app_call *call)
 }
 
 /* A descriptor of 0 to 2 that is closed would be the next file's that is opened, and what is
- * printed would be written into that. A file that is read only keeps its place: writing still fails. */
+ * printed would be written into that. A file that is read only keeps its place: writing still
+ * fails. */
 static void main_hold_streams(void)
 {
     int fd = 0;

@@ -55,8 +55,8 @@ class Pager(Case):
         self.run_quipu("append", "trip", stdin=json.dumps(
             {"role": "assistant", "content": "Hello, too", "model": "m", "prompt_tokens": 1}))
         self.run_quipu("fork", "trip", "other")
-        for line in ("show trip", "ls", "ls -n 1", "tree", "diff trip other", "search Hello", "feed",
-                     "recall --everything Hello", "window trip", "usage", "context trip"):
+        for line in ("show trip", "ls", "ls -n 1", "tree", "diff trip other", "search Hello",
+                     "feed", "recall --everything Hello", "window trip", "usage", "context trip"):
             with self.subTest(line):
                 plain = self.run_terminal(*line.split())
                 shown = self.run_terminal(*line.split(), env={"PAGER": "sed s/^/PAGED:/"})
