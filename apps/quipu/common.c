@@ -379,8 +379,8 @@ bool app_is_database(const char *head, size_t n)
                                       memcmp(head, encrypted, COMMON_MAGIC_SIZE) == 0);
 }
 
-/* A pipe cannot go back: its first byte, which can be given back, tells most of what is read from
- * one, JSON, from a database. */
+/* A pipe cannot go back but for one byte, and that distinguishes JSON, which is what pipes bring,
+ * from a database. */
 FILE *app_file_open(const char *path, bool *ret_database)
 {
     char head[COMMON_MAGIC_SIZE];

@@ -90,35 +90,58 @@ typedef struct md_open {
     char mark;
 } md_open;
 
-/* Looks at a line of a text. True: with it, the text may reach behind its end. What is no plain
- * pair of fences counts, since a reader of Markdown may pair them in another way. */
+/* A line: what it begins with, and what follows that. */
+typedef struct md_line_head {
+    size_t indent;
+    size_t run; /* of backticks or tildes */
+    char mark;  /* the first character; a space where there is none */
+    quipu_str rest;
+} md_line_head;
+
+static md_line_head md_head(quipu_str line)
+{
+    md_line_head head = {.mark = ' '};
+
+    while (head.indent < line.n && (line.p[head.indent] == ' ' || line.p[head.indent] == '\t')) {
+        head.indent++;
+    }
+    head.rest = (quipu_str){line.p + head.indent, line.n - head.indent};
+    head.mark = head.rest.n > 0 ? head.rest.p[0] : ' ';
+    while ((head.mark == '`' || head.mark == '~') && head.run < head.rest.n &&
+           head.rest.p[head.run] == head.mark) {
+        head.run++;
+    }
+    return head;
+}
+
+/* A line in a fence. What is no plain pair counts as reaching, since a reader of Markdown may pair
+ * them in another way. */
+static bool md_fenced_reaches(md_open *open, const md_line_head *head)
+{
+    const quipu_str behind = {head->rest.p + head->run, head->rest.n - head->run};
+
+    if (head->mark == open->mark && head->run >= open->run && app_is_blank(behind)) {
+        open->run = 0;
+        return head->indent != open->indent;
+    }
+    return head->rest.n > 0 && head->indent < open->indent;
+}
+
+/* Looks at a line of a text. True: with it, the text may reach behind its end. */
 static bool md_line_reaches(md_open *open, quipu_str line)
 {
-    size_t indent = 0;
-    size_t run = 0;
+    const md_line_head head = md_head(line);
+    const quipu_str rest = head.rest;
 
-    while (indent < line.n && (line.p[indent] == ' ' || line.p[indent] == '\t')) {
-        indent++;
-    }
-    const quipu_str rest = {line.p + indent, line.n - indent};
-    const char mark = rest.n > 0 ? rest.p[0] : ' ';
-
-    while ((mark == '`' || mark == '~') && run < rest.n && rest.p[run] == mark) {
-        run++;
-    }
     if (open->run > 0) {
-        const bool ends = mark == open->mark && run >= open->run &&
-                          app_is_blank((quipu_str){rest.p + run, rest.n - run});
-
-        open->run = ends ? 0 : open->run;
-        return ends ? indent != open->indent : rest.n > 0 && indent < open->indent;
+        return md_fenced_reaches(open, &head);
     }
-    if (run >= 3) {
-        *open = (md_open){.run = run, .indent = indent, .mark = mark};
-        return mark == '`' && memchr(rest.p + run, '`', rest.n - run) != NULL;
+    if (head.run >= 3) {
+        *open = (md_open){.run = head.run, .indent = head.indent, .mark = head.mark};
+        return head.mark == '`' && memchr(rest.p + head.run, '`', rest.n - head.run) != NULL;
     }
     /* HTML may hide what follows; "## 7." is the heading of a message. */
-    return mark == '<' ||
+    return head.mark == '<' ||
            (rest.n > 3 && memcmp(rest.p, "## ", 3) == 0 && rest.p[3] >= '0' && rest.p[3] <= '9');
 }
 

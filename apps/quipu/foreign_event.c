@@ -57,10 +57,16 @@ static void event_usage(app_json *json, const app_tree *usage)
  * value is no time. */
 static void event_time(app_json *json, const app_tree *time)
 {
-    /* Its raw text stands in a longer one, whose next byte is no part of a number. */
-    double seconds = time != NULL && time->kind == APP_TREE_NUMBER ? strtod(time->raw.p, NULL) : 0;
+    double seconds = 0;
     quipu_time parsed;
 
+    if (time != NULL && time->kind == APP_TREE_NUMBER) {
+        char *end = NULL;
+
+        /* It stands in a longer text, whose next byte is no part of a number. */
+        seconds = strtod(time->raw.p, &end);
+        seconds = end == time->raw.p + time->raw.n ? seconds : 0;
+    }
     if (seconds >= FOREIGN_SECONDS_MAX && seconds < FOREIGN_SECONDS_MAX * 1e9) {
         while (seconds >= FOREIGN_SECONDS_MAX) {
             seconds /= 1e3;
