@@ -224,7 +224,9 @@ class Killed(harness.Case):
                 self.assertGreaterEqual(self.verified("--store", store), SESSIONS)
 
     def test_an_import_that_waits_for_its_input_ends_at_ctrl_c(self):
-        process = self.start_quipu("import", "-")
+        # A shell's background job has SIGINT ignored, and this may be run by one.
+        process = self.start_quipu(
+            "import", "-", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         process.stdin.write(self.lines[0].encode())
         process.stdin.flush()
         time.sleep(0.2)  # it reads by now, or will
