@@ -3,6 +3,8 @@
 // append a record that says so, so that each call is one transaction and processes can share a file.
 // A record has, beside its message, what the log comes to with it: how many messages there are, whether
 // they are in the order of their times, and whose they are. So the newest are read without the others.
+// After a write this process knows where a log ends, and the next write is one append with that revision;
+// when somebody else wrote in between it is a conflict, and the end is read.
 
 import { randomUUID } from 'node:crypto';
 import {
@@ -10,6 +12,7 @@ import {
   storageMessageMatchesMetadataFilter, validateStorageMetadataFilter,
 } from '@mastra/core/storage';
 import { Conflict, Exists, Expired, NotFound, Store } from './index.js';
+import adapters from './lib/store.js';
 
 const MEMBER = 'mastra'; // of a message's extra and of a session's metadata: JSON as a text
 const TITLE_BYTES = 512;
@@ -18,6 +21,7 @@ const BATCH = 10_000; // messages of an append
 const WALK = 50; // records that are read at a time, at least, when the first page does not answer
 const LAST_MAX = 10_000; // records of the first page
 const LOGS = 32; // logs that are kept in memory
+const ENDS = 1000; // logs whose end is kept in memory
 const OWNERS = 10_000; // ids of messages whose thread is kept in memory
 const ROLES = new Set(['user', 'assistant', 'tool', 'system']);
 
@@ -75,24 +79,33 @@ function callsOf(content) {
   });
 }
 
-/** A record as a message of the store. */
-function rowOf(record, eventId) {
-  const { message } = record;
-  return {
+/** A record as a message of the store, in JSON. The texts of `record` are JSON already: what a message
+ * holds is written once, here it only becomes a text. */
+function rowOf(record, message, eventId) {
+  const members = Object.entries(record).map(([name, text]) => `"${name}":${text}`);
+  const calls = callsOf(message?.content);
+  const row = {
     role: message === undefined || !ROLES.has(message.role) ? 'system' : message.role,
     content: textOf(message?.content).toWellFormed(),
-    toolCalls: callsOf(message?.content),
-    ...(message === undefined ? {} : { timestamp: new Date(timeOf(message.createdAt)) }),
-    ...(eventId === undefined ? {} : { eventId }),
-    extra: { [MEMBER]: JSON.stringify(record) },
+    toolCalls: calls.length > 0 ? calls : undefined,
+    timestamp: message === undefined ? undefined : new Date(timeOf(message.createdAt)).toISOString(),
+    eventId,
+    extra: { [MEMBER]: `{${members.join()}}` },
   };
+  return JSON.stringify(row);
 }
 
 const recordOf = (row) => (row?.extra?.[MEMBER] === undefined ? undefined : JSON.parse(row.extra[MEMBER]));
 
+/** Whether a record's sums are those of a session's log. Those of another one are found after a fork, and
+ * where a writer took a thread that was deleted and made again for the one that it knew. */
+const belongs = (record, session) => record?.sum !== undefined && (record.sum.of ?? nameOf(session.uid)) === nameOf(session.uid);
+const nameOf = (uid) => uid.slice(-12); // what is random of it
+
 /** A message as it is given back. */
-function messageOf(text) {
-  const message = JSON.parse(text);
+const messageOf = (text) => dated(JSON.parse(text));
+
+function dated(message) {
   if (typeof message.content === 'string') { // of Mastra's first format
     message.content = { format: 2, content: message.content, parts: [{ type: 'text', text: message.content }] };
   }
@@ -110,19 +123,29 @@ function sorted(entries, direction) {
   return direction === 'DESC' ? made.reverse() : made;
 }
 
-/** What a log comes to: before its first record, and with one more message. */
+/** What a log comes to: before its first record, with a message that is new or takes the place of `old`,
+ * and without some. */
 const EMPTY = { total: 0, sorted: true, last: 0, resource: undefined };
-const plus = (sum, at, resource) => ({
-  total: sum.total + 1,
-  sorted: sum.sorted && at >= sum.last,
-  last: Math.max(sum.last, at),
-  resource: sum.resource === undefined || sum.resource === resource ? resource : null, // null: several
-});
+
+function withMessage(sum, old, { at, resource }) {
+  if (old !== undefined) {
+    return { ...sum, sorted: sum.sorted && old.at === at, resource: old.resource === resource ? sum.resource : null };
+  }
+  return {
+    total: sum.total + 1,
+    sorted: sum.sorted && at >= sum.last,
+    last: Math.max(sum.last, at),
+    resource: sum.resource === undefined || sum.resource === resource ? resource : null, // null: several
+  };
+}
+
+const without = (sum, count) => ({ ...sum, total: sum.total - count });
 
 /** The messages of a thread, and what they come to. */
 class Log {
   constructor(uid) {
     this.uid = uid;
+    this.revision = 0;
     this.next = 1;
     this.messages = new Map(); // entries by id, in the order in which they came
     this.ever = new Set(); // the ids that are taken, also of messages that were deleted
@@ -131,20 +154,37 @@ class Log {
 
   /** Takes in what follows, and returns the ids of its messages. Of two reads at the same time the later
    * answer may have rows that are there already. */
-  add(rows) {
+  add({ session, messages }) {
     const ids = [];
-    for (const row of rows.filter((one) => one.seq >= this.next)) {
+    for (const row of messages.filter((one) => one.seq >= this.next)) {
       const record = recordOf(row);
-      record?.gone?.forEach((id) => this.messages.delete(id));
+      this.take({ gone: record?.gone, entry: record?.message && entryOf(record.message) });
       if (record?.message !== undefined) {
-        this.messages.set(record.message.id, entryOf(record.message));
-        this.ever.add(record.message.id);
         ids.push(record.message.id);
       }
-      this.sum = record?.sum ?? this.sum;
       this.next = row.seq + 1;
     }
+    this.revision = Math.max(this.revision, session.revision);
     return ids;
+  }
+
+  /** Takes in a record. */
+  take({ gone = [], entry }) {
+    this.sum = without(this.sum, gone.filter((id) => this.messages.delete(id)).length);
+    if (entry !== undefined) {
+      this.sum = withMessage(this.sum, this.messages.get(entry.id), entry);
+      this.messages.set(entry.id, entry);
+      this.ever.add(entry.id);
+    }
+  }
+
+  /** Takes in what this process has written, which is the end of the log. */
+  wrote(changes, { firstSeq, revision }) {
+    if (firstSeq === this.next) {
+      changes.forEach((one) => this.take(one));
+      this.next += changes.length;
+      this.revision = revision;
+    } // else a read has brought it already, or will
   }
 
   /** The messages of a resource, or all, oldest first. */
@@ -154,29 +194,26 @@ class Log {
   }
 }
 
-/** The records that bring messages into a log; one that is there already, unchanged, needs none.
- * Without a log all are taken for new ones. */
-function rowsOf(messages, log, before) {
-  const rows = [];
+/** The changes that bring messages into a log: each with its row and what the log comes to; a message that
+ * is there already, unchanged, needs none. Without a log all are taken for new ones. */
+function changesOf(messages, { uid, sum, log }) {
+  const changes = [];
   const fresh = new Map(); // of this call, in front of the log's
-  let sum = before;
+  let left = sum;
   for (const message of messages) {
     const { id } = message;
-    const given = entryOf({ ...message, createdAt: new Date(timeOf(message.createdAt)) });
+    const entry = entryOf({ ...message, createdAt: new Date(timeOf(message.createdAt)) });
     const old = fresh.get(id) ?? log?.messages.get(id);
-    if (old?.text === given.text) {
+    if (old?.text === entry.text) {
       continue;
     }
-    if (old === undefined) {
-      sum = plus(sum, given.at, given.resource);
-    } else {
-      sum = { ...sum, sorted: sum.sorted && old.at === given.at, resource: old.resource === given.resource ? sum.resource : null };
-    }
+    left = withMessage(left, old, entry);
+    const record = { message: entry.text, again: old !== undefined, sum: JSON.stringify({ ...left, of: nameOf(uid) }) };
     const taken = fresh.has(id) || log?.ever.has(id);
-    rows.push(rowOf({ message: JSON.parse(given.text), again: old !== undefined, sum }, taken ? undefined : id));
-    fresh.set(id, given);
+    changes.push({ entry, sum: left, row: rowOf(record, message, taken ? undefined : id) });
+    fresh.set(id, entry);
   }
-  return rows;
+  return changes;
 }
 
 /** An update of a message: content and its metadata are merged, the rest is replaced. */
@@ -207,6 +244,7 @@ export class QuipuMemory extends MemoryStorage {
   #owned;
   #app;
   #logs = new Map(); // by key, the one used last at the end
+  #ends = new Map(); // by key, where this process's last write left the log: uid, revision and sum
   #owners = new Map(); // of messages that this process has seen: id to thread
   #writing = new Map(); // by key, the last write that waits or runs
 
@@ -240,6 +278,7 @@ export class QuipuMemory extends MemoryStorage {
       }
     }
     this.#logs.clear();
+    this.#ends.clear();
     this.#owners.clear();
   }
 
@@ -282,7 +321,7 @@ export class QuipuMemory extends MemoryStorage {
     return found === null ? null : found.session;
   }
 
-  /** The log of a thread and its session; what is in memory is brought up to date. */
+  /** The log of a thread; what is in memory is brought up to date. One without a uid has no session. */
   async #log(threadId) {
     const key = this.#key(threadId);
     let log = this.#logs.get(key);
@@ -292,13 +331,18 @@ export class QuipuMemory extends MemoryStorage {
       found = await orNull((await this.#opening).get(key));
     }
     if (found === null) {
-      this.#logs.delete(key);
-      return { log: new Log(''), session: null };
+      this.#forget(key);
+      return new Log('');
     }
     log ??= new Log(found.session.uid);
-    log.add(found.messages).forEach((id) => this.#own(id, threadId));
+    log.add(found).forEach((id) => this.#own(id, threadId));
     keep(this.#logs, key, log, LOGS);
-    return { log, session: found.session };
+    return log;
+  }
+
+  #forget(key) {
+    this.#logs.delete(key);
+    this.#ends.delete(key);
   }
 
   #own(id, threadId) {
@@ -307,7 +351,7 @@ export class QuipuMemory extends MemoryStorage {
 
   /** The messages of a thread and a resource, or of all, as entries, oldest first. */
   async #entries(threadId, resourceId) {
-    return (await this.#log(threadId)).log.all(resourceId);
+    return (await this.#log(threadId)).all(resourceId);
   }
 
   /** The thread of each message that exists: where this process saw it, in the threads that are named,
@@ -321,7 +365,7 @@ export class QuipuMemory extends MemoryStorage {
         return;
       }
       seen.add(threadId);
-      const { log } = await this.#log(threadId);
+      const log = await this.#log(threadId);
       for (const id of [...left].filter((one) => log.messages.has(one))) {
         found.set(id, threadId);
         left.delete(id);
@@ -366,7 +410,7 @@ export class QuipuMemory extends MemoryStorage {
 
   async #create(key, appName, userId, sessionId, settings) {
     try {
-      await (await this.#opening).create(key, { appName, userId, sessionId, ...settings });
+      return await (await this.#opening).create(key, { appName, userId, sessionId, ...settings });
     } catch (error) {
       throw error instanceof Exists ? new Conflict(error.message) : error; // somebody else was first
     }
@@ -402,7 +446,7 @@ export class QuipuMemory extends MemoryStorage {
 
   async deleteThread({ threadId }) {
     await (await this.#opening).delete(this.#key(threadId));
-    this.#logs.delete(this.#key(threadId));
+    this.#forget(this.#key(threadId));
   }
 
   async listThreads({ page = 0, perPage: wanted, orderBy, filter }) {
@@ -456,49 +500,86 @@ export class QuipuMemory extends MemoryStorage {
 
   // ---- messages ----
 
-  /** Appends to a thread what `make` returns for its log. Without a log in memory, messages are taken for
-   * new ones first, and the log is read when one is not. */
+  /** Appends to a thread what `make` returns for its end. Where this process knows the end that is one
+   * call; when somebody else wrote since, it is a conflict, and the end is read. */
   async #save(threadId, resourceId, make, { read = false } = {}) {
     const key = this.#key(threadId);
-    let whole = read || this.#logs.has(key);
+    const on = { read, whole: read || this.#logs.has(key) };
     await this.#alone(key, async () => {
-      const { log, session, sum } = whole ? await this.#log(threadId) : await this.#newest(key);
-      const messages = await make(log);
-      const rows = rowsOf(messages, log, sum ?? log.sum);
-      if (rows.length === 0) {
+      const end = await this.#end(key, threadId, on);
+      let changes = make(end);
+      if (changes.length === 0) {
+        if (end.known) { // perhaps somebody else deleted what need not be stored again
+          on.read = true;
+          throw new Conflict('the log is to be read');
+        }
         return;
       }
-      try {
-        await this.#append(key, session ?? (await this.#made(key, resourceId, threadId)), rows);
-      } catch (error) {
-        if (!(error instanceof Exists) || whole) {
-          throw error;
-        }
-        whole = true;
-        throw new Conflict(error.message); // one of them is there already
+      if (end.uid === '') {
+        const made = await this.#create(key, this.#app, resourceId, threadId, {});
+        Object.assign(end, { uid: made.uid, revision: made.revision });
+        changes = make(end);
       }
-      messages.forEach((one) => this.#own(one.id, threadId));
+      await this.#append(key, end, changes, on);
+      changes.forEach(({ entry }) => entry && this.#own(entry.id, threadId));
     });
   }
 
-  async #append(key, session, rows) {
-    const store = await this.#opening;
-    let { revision } = session;
-    for (let at = 0; at < rows.length; at += BATCH) {
-      ({ revision } = await store.append(key, rows.slice(at, at + BATCH), { ifRevision: revision }));
+  /** Where a log ends: its session's uid and revision, what it comes to, and the log where `on` wants the
+   * whole. */
+  async #end(key, threadId, on) {
+    const kept = on.read ? undefined : on.whole ? this.#logs.get(key) : this.#ends.get(key);
+    if (kept !== undefined) {
+      const { uid, revision, sum } = kept;
+      return { uid, revision, sum, log: on.whole ? kept : undefined, known: true };
     }
+    const newest = on.whole ? null : await this.#newest(key);
+    if (newest !== null) {
+      return newest;
+    }
+    on.whole = true;
+    const log = await this.#log(threadId);
+    return { uid: log.uid, revision: log.revision, sum: log.sum, log };
   }
 
-  /** The session of a thread whose messages come before the thread itself. */
-  async #made(key, resourceId, threadId) {
-    await this.#create(key, this.#app, resourceId, threadId, {});
-    return this.#header(key);
-  }
-
-  /** The session of a key and what its log comes to. */
+  /** The end of a log by its newest record, or null when that does not say it. */
   async #newest(key) {
     const found = await orNull((await this.#opening).get(key, { last: 1 }));
-    return { session: found?.session ?? null, sum: recordOf(found?.messages[0])?.sum ?? EMPTY };
+    if (found === null) {
+      return { uid: '', revision: 0, sum: EMPTY };
+    }
+    const { session, messages } = found;
+    const record = recordOf(messages[0]);
+    if (messages.length > 0 && !belongs(record, session)) {
+      return null;
+    }
+    return { uid: session.uid, revision: session.revision, sum: record?.sum ?? EMPTY };
+  }
+
+  /** Appends changes behind the end of a log; what this process knows of it follows. */
+  async #append(key, end, changes, on) {
+    const store = await this.#opening;
+    let { revision } = end;
+    try {
+      for (let at = 0; at < changes.length; at += BATCH) {
+        const some = changes.slice(at, at + BATCH);
+        const appended = await adapters.appendJson(store, key, some.map((one) => one.row), revision);
+        if (appended.repeated) {
+          throw new Conflict('it is stored already');
+        }
+        ({ revision } = appended);
+        end.log?.wrote(some, appended);
+      }
+    } catch (error) {
+      this.#ends.delete(key);
+      on.read = true;
+      if (error instanceof Exists && (end.known || !on.whole)) { // one of them is there already
+        on.whole = true;
+        throw new Conflict(error.message);
+      }
+      throw error;
+    }
+    keep(this.#ends, key, { uid: end.uid, revision, sum: changes.at(-1).sum }, ENDS);
   }
 
   async saveMessages({ messages }) {
@@ -512,10 +593,10 @@ export class QuipuMemory extends MemoryStorage {
     }
     for (const [threadId, some] of groups(messages, (one) => one.threadId)) {
       const moved = some.map((one) => [one.id, this.#owners.get(one.id)]);
-      await this.#save(threadId, some[0].resourceId, () => some);
+      await this.#save(threadId, some[0].resourceId, (end) => changesOf(some, end));
       await this.#remove(moved.filter(([, from]) => from !== undefined && from !== threadId));
     }
-    return { messages: messages.map((one) => messageOf(JSON.stringify({ ...one, createdAt: one.createdAt ?? new Date() }))) };
+    return { messages: messages.map((one) => dated({ ...one, createdAt: one.createdAt ?? new Date() })) };
   }
 
   async updateMessages({ messages }) {
@@ -529,11 +610,11 @@ export class QuipuMemory extends MemoryStorage {
         return old === undefined ? [] : [merged(messageOf(old.text), updates.get(id))];
       };
       const keepMade = (all) => all.map((one) => (made.set(one.id, one), one));
-      await this.#save(threadId, '', (log) => keepMade(staying.flatMap(change(log))), { read: true });
-      const { log } = await this.#log(threadId);
+      await this.#save(threadId, '', (end) => changesOf(keepMade(staying.flatMap(change(end.log))), end), { read: true });
+      const log = await this.#log(threadId);
       const leaving = pairs.map(([id]) => id).filter((id) => !staying.includes(id)).flatMap(change(log));
       for (const [to, some] of groups(leaving, (one) => one.threadId)) {
-        await this.#save(to, some[0].resourceId, () => keepMade(some));
+        await this.#save(to, some[0].resourceId, (end) => changesOf(keepMade(some), end));
       }
       await this.#remove(leaving.map((one) => [one.id, threadId]));
       leaving.forEach((one) => this.#own(one.id, one.threadId));
@@ -548,22 +629,20 @@ export class QuipuMemory extends MemoryStorage {
   /** Takes messages, which are pairs of id and thread, out of their threads. */
   async #remove(pairs) {
     for (const [threadId, some] of groups(pairs, ([, from]) => from)) {
-      const key = this.#key(threadId);
-      await this.#alone(key, async () => {
-        const { log, session } = await this.#log(threadId);
-        const gone = some.map(([id]) => id).filter((id) => log.messages.has(id));
-        if (gone.length > 0) {
-          const sum = { ...log.sum, total: log.sum.total - gone.length };
-          await this.#append(key, session, [rowOf({ gone, sum })]);
-        }
-      });
+      const ids = some.map(([id]) => id);
+      await this.#save(threadId, '', ({ uid, sum, log }) => {
+        const gone = ids.filter((id) => log.messages.has(id));
+        const left = without(sum, gone.length);
+        const record = { gone: JSON.stringify(gone), sum: JSON.stringify({ ...left, of: nameOf(uid) }) };
+        return gone.length > 0 ? [{ gone, sum: left, row: rowOf(record) }] : [];
+      }, { read: true });
     }
   }
 
   async listMessagesById({ messageIds }) {
     const found = [];
     for (const [threadId, pairs] of groups(await this.#find(messageIds), ([, from]) => from)) {
-      const { log } = await this.#log(threadId);
+      const log = await this.#log(threadId);
       found.push(...pairs.map(([id]) => log.messages.get(id)).filter((one) => one !== undefined));
     }
     return { messages: sorted(found, 'ASC').map((one) => messageOf(one.text)) };
@@ -648,53 +727,75 @@ export class QuipuMemory extends MemoryStorage {
       return null;
     }
     const oldest = this.parseOrderBy(orderBy, 'ASC').direction === 'ASC';
-    const key = this.#key(threadId);
-    const found = await orNull((await this.#opening).get(key, { last: oldest ? 1 : Math.min(offset + count, LAST_MAX) }));
-    const sum = recordOf(found?.messages.at(-1))?.sum;
-    if (sum === undefined || !sum.sorted || (resourceId && sum.resource !== resourceId)) {
+    const read = oldest ? this.#firstOnes(this.#key(threadId), offset, count) : this.#lastOnes(this.#key(threadId), offset + count);
+    const found = await orNull(read);
+    if (found === null || !found.sum.sorted || (resourceId && found.sum.resource !== resourceId)) {
       return null;
     }
-    const texts = oldest ? await this.#firstOnes(key, found.session, sum, offset, count)
-      : (await this.#lastOnes(key, found, Math.min(offset + count, sum.total))).slice(offset, offset + count);
-    return texts && { messages: texts.map(messageOf), total: sum.total, page, perPage, hasMore: offset + count < sum.total };
+    const { sum: { total }, messages } = found;
+    return { messages: (oldest ? messages : messages.slice(offset)).map(dated), total, page, perPage, hasMore: offset + count < total };
   }
 
-  /** Messages from the beginning of a log, or null when it has other records, too. */
-  async #firstOnes(key, session, sum, offset, limit) {
-    if (session.firstSeq !== 1 || session.nextSeq !== sum.total + 1) {
-      return null;
+  /** What a log comes to, of which rows up to its end or some at its beginning were read, or null. */
+  async #sumOf(key, { session, messages }) {
+    if (messages.at(-1)?.seq === session.nextSeq - 1) {
+      const record = recordOf(messages.at(-1));
+      return belongs(record, session) ? record.sum : null;
     }
-    const { messages } = await (await this.#opening).get(key, { after: offset, before: session.nextSeq, limit });
+    const end = this.#ends.get(key);
+    if (end?.uid === session.uid && end.revision === session.revision) {
+      return end.sum;
+    }
+    const newest = await this.#newest(key);
+    return newest?.uid === session.uid && newest.revision === session.revision ? newest.sum : null;
+  }
+
+  /** Messages from the beginning of a log and what it comes to, or null when it has other records, too. */
+  async #firstOnes(key, offset, limit) {
+    const found = await (await this.#opening).get(key, { after: offset, limit });
+    const { session, messages } = found;
     const records = messages.map(recordOf);
-    return records.every((one) => one?.message && !one.again) ? records.map((one) => JSON.stringify(one.message)) : null;
+    const whole = session.firstSeq === 1 && records.every((one) => one?.message && !one.again && belongs(one, session));
+    const sum = whole ? await this.#sumOf(key, found) : null;
+    return sum?.total === session.nextSeq - 1 ? { sum, messages: records.map((one) => one.message) } : null;
   }
 
-  /** The newest messages, newest first, from the end of a log of which the newest records are there. What
-   * changes a message stands behind its first record. */
-  async #lastOnes(key, newest, wanted) {
+  /** The newest messages of a log, newest first, and what it comes to, or null when a record is not this
+   * log's. What changes a message stands behind its first record. */
+  async #lastOnes(key, most) {
     const store = await this.#opening;
-    const latest = new Map(); // by id: JSON, or null when it is deleted
+    const latest = new Map(); // by id: the message, or null when it is deleted
     const placed = new Map();
-    for (let found = newest; ; ) {
+    let found = await store.get(key, { last: Math.min(most, LAST_MAX) });
+    const record = recordOf(found.messages.at(-1));
+    if (!record?.sum.sorted) {
+      return null;
+    }
+    const wanted = Math.min(most, record.sum.total);
+    for (;;) {
       const before = found.messages[0].seq;
-      found.messages.reverse().forEach((row) => this.#place(recordOf(row), latest, placed));
+      const records = found.messages.reverse().map(recordOf).filter((one) => one !== undefined);
+      if (!records.every((one) => belongs(one, found.session))) {
+        return null;
+      }
+      records.forEach((one) => this.#place(one, latest, placed));
       if (placed.size >= wanted || !found.moreBefore) {
-        return [...placed.values()];
+        return { sum: record.sum, messages: [...placed.values()].slice(0, wanted) };
       }
       found = await store.get(key, { before, last: Math.max(WALK, wanted - placed.size) });
     }
   }
 
-  #place(record, latest, placed) {
-    record?.gone?.forEach((id) => latest.has(id) || latest.set(id, null));
-    if (record?.message === undefined) {
+  #place({ gone = [], message, again }, latest, placed) {
+    gone.forEach((id) => latest.has(id) || latest.set(id, null));
+    if (message === undefined) {
       return;
     }
-    const { id } = record.message;
+    const { id } = message;
     if (!latest.has(id)) {
-      latest.set(id, JSON.stringify(record.message));
+      latest.set(id, message);
     }
-    if (!record.again && latest.get(id) !== null) {
+    if (!again && latest.get(id) !== null) {
       placed.set(id, latest.get(id));
     }
   }

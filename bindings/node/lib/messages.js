@@ -131,8 +131,8 @@ function messageOf(where, message) {
   return made;
 }
 
-/** What append() takes, as the job layer takes it: the lengths of messages, and their JSON. */
-function packed(given) {
+/** What append() takes, as the JSON of each message. */
+function textsOf(given) {
   let list = given;
   if (typeof given === 'string') {
     list = [{ role: 'user', content: given }];
@@ -141,13 +141,11 @@ function packed(given) {
   } else if (!Array.isArray(given)) {
     list = [given];
   }
-  const texts = list.map((one, index) => {
+  return list.map((one, index) => {
     const where = `messages[${index}]`;
     const message = typeof one === 'string' ? { role: 'user', content: one } : one;
-    return Buffer.from(json.stringify(where, messageOf(where, message)));
+    return json.stringify(where, messageOf(where, message));
   });
-  const lengths = BigInt64Array.from(texts, (one) => BigInt(one.length));
-  return [Buffer.from(lengths.buffer), Buffer.concat(texts)];
 }
 
 /** A message as it is read: every member is there. */
@@ -175,4 +173,4 @@ function read(found) {
   };
 }
 
-module.exports = { packed, read };
+module.exports = { read, textsOf };

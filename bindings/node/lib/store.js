@@ -66,6 +66,18 @@ const artifactsOf = (reader) =>
   reader.list(() => ({ ...reader.struct(shapes.ARTIFACT), data: reader.bytes() }));
 
 
+const appendedOf = (reader) => reader.struct(shapes.APPENDED);
+
+/** An append of messages that are JSON. */
+function appendOf(key, texts, options, more, settings) {
+  const lengths = texts.map((one) => Buffer.byteLength(one));
+  const data = Buffer.allocUnsafe(lengths.reduce((sum, one) => sum + one, 0));
+  texts.reduce((at, one) => at + data.write(one, at), 0);
+  const given = new Given().text('key', key).bytes(Buffer.from(BigInt64Array.from(lengths, BigInt).buffer)).bytes(data);
+  given.struct(shapes.APPEND_OPTIONS, options).struct(shapes.SESSION_PATCH_MORE, more);
+  return given.struct(shapes.SESSION_PATCH, settings, 'settings.');
+}
+
 function dayOf(name, value) {
   if (value === undefined) {
     return undefined;
@@ -188,11 +200,8 @@ class Store {
   async append(key, given, options) {
     const [{ ifRevision = -1, create, ttl, settings = {}, ...rest }, signal] = split(options, 'options');
     onlyNames('options', rest, ['ifRevision', 'create', 'ttl', 'settings', 'signal']);
-    const [lengths, texts] = messages.packed(given);
-    const all = new Given().text('key', key).bytes(lengths).bytes(texts);
-    all.struct(shapes.APPEND_OPTIONS, { ifRevision, create }).struct(shapes.SESSION_PATCH_MORE, { ttl });
-    all.struct(shapes.SESSION_PATCH, settings, 'settings.');
-    return this.#call(ops.APPEND, all, signal, (reader) => reader.struct(shapes.APPENDED));
+    const all = appendOf(key, messages.textsOf(given), { ifRevision, create }, { ttl }, settings);
+    return this.#call(ops.APPEND, all, signal, appendedOf);
   }
 
   /** The newest whole turns within a budget of tokens, for the next prompt. */
@@ -512,4 +521,9 @@ function patienceOf(timeout) {
   };
 }
 
-module.exports = { Store, runOn: (...call) => runOn(...call) };
+/** Appends messages that an adapter has written as JSON, at a revision. */
+async function appendJson(store, key, texts, ifRevision) {
+  return appendedOf(new Reader(await runOn(store, ops.APPEND, appendOf(key, texts, { ifRevision }, {}, {}))));
+}
+
+module.exports = { Store, appendJson, runOn: (...call) => runOn(...call) };

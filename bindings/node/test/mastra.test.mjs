@@ -169,6 +169,87 @@ test('writers of one thread lose no message', async (t) => {
   assert.equal(found.title, 'About t');
 });
 
+/** Counts the calls that read a session. */
+function readsOf(store) {
+  const get = store.get.bind(store);
+  const counted = { calls: 0 };
+  store.get = (...args) => {
+    counted.calls++;
+    return get(...args);
+  };
+  return counted;
+}
+
+test('a save after a save is one call and one commit', async (t) => {
+  const { store, memory } = await opened(t);
+  await memory.saveThread({ thread: thread('t') });
+  await memory.saveMessages({ messages: [message('a', 1)] });
+  const reads = readsOf(store);
+  const { commits } = await store.stats();
+  for (let n = 0; n < 10; n++) {
+    await memory.saveMessages({ messages: [message(`m${n}`, 10 + n), message(`n${n}`, 10 + n)] });
+  }
+  assert.deepEqual([(await store.stats()).commits - commits, reads.calls], [10, 0]);
+  await memory.listMessages({ threadId: 't', perPage: false }); // from here on the log is in memory
+  reads.calls = 0;
+  await memory.saveMessages({ messages: [message('m0', 10, { role: 'assistant' }), message('z', 99)] });
+  assert.deepEqual([(await store.stats()).commits - commits, reads.calls], [11, 0]);
+  assert.equal((await memory.listMessages(newest(40))).total, 22);
+});
+
+test('a small page, or the end that this process wrote, is read in one call', async (t) => {
+  const { store, memory, file } = await opened(t);
+  await memory.saveMessages({ messages: Array.from({ length: 50 }, (_, n) => message(`m${n}`, n)) });
+  const fresh = await opened(t, file);
+  for (const [on, query, wanted] of [
+    [fresh, { threadId: 't', perPage: 60 }, 50], [fresh, newest(10), 10], [{ store, memory }, { threadId: 't', perPage: 20 }, 20],
+  ]) {
+    const reads = readsOf(on.store);
+    const page = await on.memory.listMessages(query);
+    assert.deepEqual([page.messages.length, page.total, reads.calls], [wanted, 50, 1]);
+  }
+});
+
+test('messages that others appended are counted in no total', async (t) => {
+  const { store, memory, file } = await opened(t);
+  await memory.saveMessages({ messages: [message('a', 1), message('b', 2)] });
+  await store.append('mastra:t', 'said by another program');
+  for (const on of [(await opened(t, file)).memory, memory]) {
+    assert.equal((await on.listMessages(newest(10))).total, 2);
+  }
+  await (await opened(t, file)).memory.saveMessages({ messages: [message('c', 3)] });
+  await memory.saveMessages({ messages: [message('d', 4)] });
+  for (const on of [(await opened(t, file)).memory, memory]) {
+    for (const query of [newest(10), { threadId: 't', perPage: 3 }, { threadId: 't', perPage: false }]) {
+      const { messages, total } = await on.listMessages(query);
+      assert.deepEqual([messages.map((one) => one.id).sort().join('').slice(0, 3), total], ['abc', 4]);
+    }
+  }
+});
+
+test('a thread that another process deleted and made again has the totals of its own messages', async (t) => {
+  const { memory, file } = await opened(t);
+  const second = await opened(t, file);
+  await memory.saveThread({ thread: thread('t') });
+  await memory.saveMessages({ messages: [message('a', 1)] });
+  await memory.saveMessages({ messages: [message('b', 2)] });
+  await second.memory.deleteThread({ threadId: 't' });
+  await second.memory.saveThread({ thread: thread('t') }); // as many changes as before, but what is left differs
+  await second.memory.saveMessages({ messages: [message('x', 8)] });
+  await second.memory.saveMessages({ messages: [message('x', 9)] });
+  await memory.saveMessages({ messages: [message('c', 3)] }); // at the revision that this process knows
+  const { session } = await second.store.get('mastra:t', { last: 0 });
+  assert.equal(session.messageCount, 3);
+  for (const on of [memory, second.memory, (await opened(t, file)).memory]) {
+    for (const query of [newest(10), { threadId: 't' }, { threadId: 't', perPage: false }]) {
+      const { messages, total } = await on.listMessages(query);
+      assert.deepEqual([messages.map((one) => one.id).sort().join(''), total], ['cx', 2]);
+    }
+  }
+  await memory.saveMessages({ messages: [message('d', 4)] });
+  assert.equal((await (await opened(t, file)).memory.listMessages(newest(10))).total, 3);
+});
+
 test('an answer that comes late does not bring back what is gone', async (t) => {
   const { store, memory, file } = await opened(t);
   const second = (await opened(t, file)).memory;
