@@ -43,8 +43,9 @@ def defines(path, name):
         return re.search(rf"^(static )?\w+ {name}\(", text, re.M) is not None
     if path.suffix == ".py":
         return re.search(rf"^\s*(async )?def {name}\(", text, re.M) is not None
-    if path.suffix in (".js", ".mjs"):  # a title, or how it begins
-        return re.search(f"test\\(['\"]{re.escape(name.replace('_', ' '))}", text) is not None
+    if path.suffix in (".js", ".mjs"):  # a title, or how it begins; a bar of a bench
+        title = f"test\\(['\"]{re.escape(name.replace('_', ' '))}"
+        return re.search(rf"{title}|^const {name} = \d", text, re.M) is not None
     if path.name == "bars.txt":
         return re.search(rf"^{re.escape(name)} +(max|min) ", text, re.M) is not None
     return re.search(rf"\b{name}\b", text) is not None
