@@ -211,11 +211,15 @@ static const qpy_member shapes_transfer[] = {
     SHOW(quipu_transfer, states), SHOW(quipu_transfer, memories), SHOW(quipu_transfer, skipped),
 };
 
-#define SHAPES_SOURCES "auto|adk-database|adk-v0|adk-sqlite|adk-go|lango"
+/* The library's own list; the names are separated, so the first begins behind a separator. */
+#define SHAPES_SOURCE(name, number, text) "|" text
+#define SHAPES_SOURCES (&(QUIPU_SOURCE_MAP(SHAPES_SOURCE))[1])
 
 static const qpy_member shapes_source_options[] = {
     ONE_OF(quipu_source_options, kind, SHAPES_SOURCES),
     FLAG(quipu_source_options, flags, "dry_run", QUIPU_SOURCE_DRY_RUN),
+    ONE_OF(quipu_source_options, on_conflict, "fail|skip|rename"),
+    SHOW(quipu_source_options, prefix),
 };
 
 static const qpy_member shapes_source_report[] = {
@@ -417,7 +421,7 @@ static const qpy_member shapes_context[] = {
     SHOW(quipu_context, model),
     SHOW(quipu_context, provider),
     ONE_OF(quipu_context, reason,
-           "|first|model|instructions|memory|idle|compaction|window|history"),
+           "|first|model|instructions|memory|idle|compaction|window|history|pays"),
     SHOW(quipu_context, more_before),
     SHOW(quipu_context, exact),
     SHOW(quipu_context, first_seq),

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
+import typing
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from conftest import ROOT
 
 import quipu
+from quipu import _results
 from quipu._fields import SessionNew, SessionPatch
 from quipu._native import lib
 from quipu._shapes import SHAPES
@@ -85,3 +89,32 @@ def test_what_the_store_counts_is_shown(store: quipu.Store) -> None:
 def test_a_name_that_is_no_field_is_refused(store: quipu.Store) -> None:
     with pytest.raises(TypeError, match="colour"):
         store.create("s", colour="red")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("shape", "type_", "header", "prefix"),
+    [
+        (lib.QPY_CONTEXT_RESULT, quipu.Context, "agent.h", "quipu_context_reason"),
+        (lib.QPY_SOURCE_REPORT, quipu.Imported, "import.h", "quipu_source_kind"),
+        (lib.QPY_PROBLEM, quipu.Problem, "maintain.h", "quipu_problem_kind"),
+        (lib.QPY_CHANGE, quipu.Change, "tail.h", "quipu_change_kind"),
+    ],
+)
+def test_a_choice_of_the_library_has_its_name(
+    shape: int, type_: type, header: str, prefix: str
+) -> None:
+    """A value without a name would be read as an IndexError after the call has done its work."""
+    text = (ROOT / "include" / "quipu" / header).read_text(encoding="utf-8")
+    body = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    if prefix == "quipu_source_kind":
+        count = len(re.findall(r"\bX\((\w+), \d+, ", body))
+    else:
+        found = re.search(rf"typedef enum {prefix} {{([^}}]*)}}", body)
+        assert found is not None
+        count = len([one for one in found[1].split(",") if one.strip()])
+        count += "= 1," in found[1]
+    name = "reason" if type_ is quipu.Context else "kind"
+    (choices,) = (one.choices for one in SHAPES[shape] if one.name == name)
+    assert len(choices) == count
+    named = typing.get_args(typing.get_type_hints(type_, vars(_results))[name])
+    assert not named or set(named) >= {one for one in choices if one}

@@ -635,6 +635,24 @@ def test_another_program_s_file_is_imported(store: Store) -> None:
         store.import_source(found, kind="x")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("llm-both", "llm"), ("openai-agents", "openai-agents"), ("langgraph", "langgraph")],
+)
+def test_a_chat_program_s_file_is_imported(store: Store, name: str, kind: str) -> None:
+    found = FIXTURES / f"{name}.db"
+    done = store.import_source(found, prefix="mine:")
+    assert done.kind == kind and done.sessions > 0
+    keys = [one.key for one in store]
+    assert all(key.startswith("mine:") for key in keys)
+    store.delete(keys[0])
+    store.append(keys[0], "somebody else's", create=True)
+    with pytest.raises(quipu.Exists):
+        store.import_source(found, prefix="mine:")
+    again = store.import_source(found, prefix="mine:", on_conflict="rename")
+    assert again.sessions == 1 and f"{keys[0]}-2" in store
+
+
 # ---- maintenance ---------------------------------------------------------------------------------
 
 

@@ -883,14 +883,28 @@ def erase(
 
 
 def import_source(
-    path: str | os.PathLike[str], *, kind: SourceKind = "auto", dry_run: bool = False
+    path: str | os.PathLike[str],
+    *,
+    kind: SourceKind = "auto",
+    dry_run: bool = False,
+    on_conflict: Literal["fail", "skip", "rename"] = "fail",
+    prefix: str | None = None,
 ) -> Request[Imported]:
-    """Import the sessions of another program's SQLite file: ADK's or Lango's, which is only read.
-    The whole file is checked first; an import that failed can be repeated. `dry_run` writes
-    nothing."""
+    """Import the sessions of another program's SQLite file, which is only read: ADK's, Lango's, or
+    one of llm, OpenAI's Agents SDK or LangGraph. The whole file is checked first; an import that
+    failed can be repeated. `dry_run` writes nothing. `on_conflict` says what happens to a session
+    whose key another session of the store has: nothing is imported ("fail"), it is left out
+    ("skip"), or, of chat programs, its key gets a number ("rename"); `prefix` is what keys of chat
+    programs begin with, the program's name when None."""
     given = Given().bytes(path_of("path", path))
     _one_sqlite.before(os.fsdecode(path))
-    given.struct(lib.QPY_SOURCE_OPTIONS, kind=kind, dry_run=dry_run)
+    given.struct(
+        lib.QPY_SOURCE_OPTIONS,
+        kind=kind,
+        dry_run=dry_run,
+        on_conflict=on_conflict,
+        prefix=prefix,
+    )
     return Request(
         lib.QPY_SOURCE, given, lambda reader: Imported(**reader.struct(lib.QPY_SOURCE_REPORT))
     )

@@ -25,7 +25,17 @@ Topic = Literal[
     "outcome",
     "failure",
 ]
-SourceKind = Literal["auto", "adk-database", "adk-v0", "adk-sqlite", "adk-go", "lango"]
+SourceKind = Literal[
+    "auto",
+    "adk-database",
+    "adk-v0",
+    "adk-sqlite",
+    "adk-go",
+    "lango",
+    "llm",
+    "openai-agents",
+    "langgraph",
+]
 
 
 @dataclass(slots=True)
