@@ -26,6 +26,20 @@ function addon(arch, extra) {
   return path.join(folder, 'quipu_node.node');
 }
 
+/** The headers of libpq and libcurl, apart from those of this machine's C library: both libraries are
+ * loaded when a store needs them, and these headers are the same for every processor. */
+function headersOfLibraries() {
+  const folder = path.join(work, 'include');
+  const curl = ['', 'x86_64-linux-gnu', 'aarch64-linux-gnu'].map((one) => path.join('/usr/include', one, 'curl'));
+  fs.rmSync(folder, { recursive: true, force: true });
+  fs.mkdirSync(path.join(folder, 'libpq'), { recursive: true });
+  for (const name of ['libpq-fe.h', 'postgres_ext.h', 'pg_config_ext.h']) {
+    fs.copyFileSync(path.join('/usr/include/postgresql', name), path.join(folder, 'libpq', name));
+  }
+  fs.cpSync(curl.find((one) => fs.existsSync(one)), path.join(folder, 'libcurl', 'curl'), { recursive: true });
+  return folder;
+}
+
 function install(file, folder, strip) {
   fs.mkdirSync(folder, { recursive: true });
   const to = path.join(folder, 'quipu_node.node');
@@ -55,9 +69,11 @@ function tryOut(tarball) {
 
 function makePackage() {
   install(addon('x64', []), path.join(here, 'prebuilds', 'linux-x64'), 'strip');
-  const cross = [
-    '-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=aarch64', `-DCMAKE_C_COMPILER=${arm.compiler}`,
-    `-Dquipu_sqlite_archive=${arm.sqlite}`, '-DSQLite3_INCLUDE_DIR=/usr/include', '-DQUIPU_NETWORK=OFF',
+  const include = headersOfLibraries();
+  const cross = [ // without a system's name, with which CMake would look for libraries that are only loaded
+    `-DCMAKE_C_COMPILER=${arm.compiler}`, `-Dquipu_sqlite_archive=${arm.sqlite}`, '-DSQLite3_INCLUDE_DIR=/usr/include',
+    '-DCURL_NO_CURL_CMAKE=ON', `-DCURL_INCLUDE_DIR=${include}/libcurl`, '-DCURL_LIBRARY=loaded-when-it-is-used',
+    `-DQUIPU_LIBPQ_INCLUDE=${include}/libpq`, '-DQUIPU_LIBPQ=loaded-when-it-is-used',
   ];
   install(addon('arm64', cross), path.join(here, 'prebuilds', 'linux-arm64'), 'aarch64-linux-gnu-strip');
   const stage = path.join(work, 'package');

@@ -207,6 +207,21 @@ export interface Hit {
   rank: number;
 }
 
+/** Makes a vector of each text; all have one length. What it throws is the reason of a failure. */
+export type Embedder = (texts: string[]) => readonly Vector[] | Promise<readonly Vector[]>;
+export type Vector = readonly number[] | Float32Array | Float64Array;
+
+/** What a worker of memory asks a model: to follow `instructions` about `text`, and to answer with JSON of
+ * the form `schema`, within `timeout` milliseconds. */
+export interface Question {
+  model: string;
+  instructions: string;
+  text: string;
+  schema: string;
+  timeout: number;
+}
+export type Asker = (question: Question) => string | Promise<string>;
+
 export interface RecallOptions extends CallOptions {
   key?: string;
   appName?: string;
@@ -216,6 +231,9 @@ export interface RecallOptions extends CallOptions {
   before?: Count;
   limit?: Count;
   budget?: Count;
+  /** Meaning counts as well as words, where a worker has stored vectors of `embedModel`. */
+  embedder?: Embedder;
+  embedModel?: string;
 }
 
 export interface Recalled {
@@ -363,10 +381,238 @@ export interface MemoryProgress {
   lastSeq: Count;
   pendingMessages: Count;
   pendingTokens: Count;
+  observeTokens: Count;
+  generation: Count;
+  observations: Count;
+  reflections: Count;
+  standingTokens: Count;
+  owner: string;
   leaseUntil: Date | null;
+  fence: Count;
+  tries: Count;
   nextAt: Date | null;
   lastError: string;
-  [name: string]: unknown;
+  reflectError: string;
+  modelCalls: Count;
+  modelInput: Count;
+  modelOutput: Count;
+  /** Millionths of a US dollar. */
+  modelCost: Count;
+  modelUnpriced: Count;
+}
+
+/** Which sessions a worker observes, and how: by rules, or by the model that `ask` asks. */
+export interface WorkerOptions extends CallOptions {
+  key?: string;
+  appName?: string;
+  userId?: string;
+  observeTokens?: Count;
+  /** Milliseconds. */
+  lease?: number;
+  worker?: string;
+  ask?: Asker;
+  model?: string;
+  /** What is known is condensed from so many tokens on; -1: never. */
+  reflectTokens?: Count;
+  askTokens?: Count;
+  observePrompt?: string;
+  reflectPrompt?: string;
+  embedder?: Embedder;
+  embedModel?: string;
+}
+
+export interface MemoryRunOptions extends WorkerOptions {
+  changedAfter?: Date;
+  /** Milliseconds; the store's deadline when it is absent. */
+  timeout?: Count;
+  /** Observe nothing, make vectors. */
+  embedOnly?: boolean;
+  /** Remove the vectors of other models. */
+  embedReplace?: boolean;
+}
+
+/** A tool of a prompt: ours, or one of OpenAI's chat API. */
+export type Tool =
+  | { name: string; description?: string; schema?: unknown; parameters?: unknown; input_schema?: unknown; strict?: boolean }
+  | { function: { name: string; description?: string; parameters?: unknown; strict?: boolean }; [name: string]: unknown };
+
+/** Tokens that a provider reported. */
+export interface Reported {
+  input?: Count;
+  output?: Count;
+  total?: Count;
+  cached?: Count;
+  cacheWrite?: Count;
+  thoughts?: Count;
+}
+
+export interface ContextOptions extends CallOptions {
+  system?: string;
+  tools?: readonly Tool[];
+  model?: string;
+  provider?: string;
+  tokenBudget?: Count;
+  memoryTokens?: Count;
+  /** The prompt of a past turn, by the number of its last message or of its answer. */
+  at?: Count;
+  /** The prompt is sent now: once for each request, after the input is appended. */
+  log?: boolean;
+  /** System instruction, tools, model and provider of the prompt that was logged last. */
+  asBefore?: boolean;
+  /** Of the prompt before. */
+  usage?: Reported;
+}
+
+export interface Part {
+  kind: 'text' | 'thought' | 'call' | 'response' | 'data';
+  text: string;
+  id: string;
+  name: string;
+  json: Json;
+  mime: string;
+  data: Buffer;
+  thought: boolean;
+  redacted: boolean;
+  signature: Buffer;
+}
+
+/** A prompt. `reason` says why it does not begin with all of the one before, '' when it does. */
+export interface Context {
+  system: Part[];
+  contents: { role: Role; parts: Part[] }[];
+  block: string;
+  tail: string;
+  tools: Json[];
+  model: string;
+  provider: string;
+  reason: '' | 'first' | 'model' | 'instructions' | 'memory' | 'idle' | 'compaction' | 'window' | 'history' | 'pays';
+  moreBefore: boolean;
+  exact: boolean;
+  firstSeq: Count;
+  lastSeq: Count;
+  tokens: Count;
+  blockTokens: Count;
+  shared: Count;
+  expectedCached: Count;
+  reportedInput: Count;
+  reportedCached: Count;
+  prefixHash: Buffer;
+  promptHash: Buffer;
+}
+
+/** What an export wrote or an import read; `skipped`: sessions that existed already. */
+export interface Transfer {
+  lines: Count;
+  sessions: Count;
+  messages: Count;
+  states: Count;
+  memories: Count;
+  skipped: Count;
+}
+
+export type SourceKind =
+  | 'auto' | 'adk-database' | 'adk-v0' | 'adk-sqlite' | 'adk-go' | 'lango' | 'llm' | 'openai-agents' | 'langgraph';
+
+export interface SourceOptions extends CallOptions {
+  kind?: SourceKind;
+  dryRun?: boolean;
+  /** A session whose key another session of the store has: nothing is imported, it is left out, or (of chat
+   * programs) its key gets a number. */
+  onConflict?: 'fail' | 'skip' | 'rename';
+  /** What keys of chat programs begin with; the program's name when it is absent. */
+  prefix?: string;
+}
+
+/** What an import of another program's file stored, or would store. */
+export interface Imported {
+  kind: SourceKind;
+  sessions: Count;
+  messages: Count;
+  states: Count;
+  memories: Count;
+  skipped: Count;
+  orphans: Count;
+}
+
+/** What a copy holds, and what this call added. */
+export interface Copied {
+  lines: Count;
+  size: Count;
+  sha256: Buffer;
+  sessions: Count;
+  messages: Count;
+  states: Count;
+  memories: Count;
+  addedSessions: Count;
+  addedMessages: Count;
+  addedStates: Count;
+  addedMemories: Count;
+  skipped: Count;
+}
+
+/** Something that is wrong in a store, as a sentence. */
+export interface Problem {
+  kind: string;
+  tenant: string;
+  sessionKey: string;
+  seq: Count;
+  text: string;
+  repaired: boolean;
+}
+
+export interface Verified {
+  problems: Problem[];
+  sessions: Count;
+  messages: Count;
+  repaired: Count;
+  unhashed: Count;
+}
+
+export interface Compared {
+  problems: Problem[];
+  sessions: Count;
+  proved: Count;
+  pruned: Count;
+  unhashed: Count;
+  removed: Count;
+}
+
+/** How many of a model's tokens one estimated token is, in millionths, and from how many reports. */
+export interface Factor {
+  ppm: Count;
+  samples: Count;
+}
+
+/** Where an export goes: a path, which is replaced when it is complete, or a stream, which stays open. */
+export type Target = string | URL | import('node:stream').Writable;
+/** Where an import comes from. */
+export type Source = string | URL | import('node:stream').Readable;
+
+export interface Stats {
+  sessions: Count;
+  forks: Count;
+  messages: Count;
+  tokens: Count;
+  largestMessages: Count;
+  largestKey: string;
+  fileBytes: Count;
+  freeBytes: Count;
+  logBytes: Count;
+  readers: Count;
+  commits: Count;
+  writes: Count;
+  largestCommit: Count;
+  unindexed: Count;
+  expired: Count;
+  durabilityLevel: Count;
+  engine: string;
+  checksums: 'off' | 'on' | 'stale';
+  syncs: Count;
+  jobsPending: Count;
+  jobsLeased: Count;
+  jobsFailed: Count;
+  /** What an upgrade would add to a file that is open read-only. */
+  upgrade: string;
 }
 
 export interface Artifact {
@@ -413,6 +659,7 @@ export class Store {
     /** Only the newest so many; 0: the session without messages. */
     last?: Count; after?: Count; before?: Count; limit?: Count; view?: boolean;
   } & CallOptions): Promise<History>;
+  exists(key: string, options?: CallOptions): Promise<boolean>;
   update(key: string, options: Settings & { ttl?: number; ifRevision?: Count } & CallOptions): Promise<Count>;
   delete(key: string, options?: { forks?: boolean } & CallOptions): Promise<void>;
   list(options?: ListOptions): Promise<{ sessions: Session[]; next: string | null }>;
@@ -424,18 +671,39 @@ export class Store {
   search(query: string, options?: SearchOptions): Promise<{ hits: Hit[]; more: boolean }>;
   recall(question: string, options: RecallOptions): Promise<Recalled[]>;
   fork(key: string, newKey: string, options: NewSession & { at: Count } & CallOptions): Promise<Session>;
+  /** A fork at message `to`; its key is "KEY@TO" when none is given. */
+  rewind(key: string, to: Count, newKey?: string, options?: CallOptions): Promise<Session>;
   compact(key: string, summary: string, options: { upTo: Count } & CallOptions): Promise<Count>;
   uncompact(key: string, options?: CallOptions): Promise<void>;
   prune(key: string, options?: CallOptions): Promise<Count>;
   state(key: string, options?: CallOptions): Promise<{ [name: string]: Json }>;
+  /** The state of a user of an app, names without "user:". */
+  userState(appName: string, userId: string, options?: CallOptions): Promise<{ [name: string]: Json }>;
   blame(key: string, options?: CallOptions): Promise<StateEntry[]>;
   setState(key: string, name: string, value: unknown, options?: CallOptions): Promise<void>;
   deleteState(key: string, name: string, options?: CallOptions): Promise<void>;
   usage(options?: UsageOptions): Promise<{ rows: UsageRow[]; sessions: Count; next: string | null }>;
   erase(options: { key?: string; userId?: string; appName?: string; quick?: boolean } & CallOptions): Promise<Erasure>;
   sweep(options?: CallOptions): Promise<Count>;
-  backup(path: string, options?: CallOptions): Promise<void>;
-  stats(options?: CallOptions): Promise<{ [name: string]: Json }>;
+  backup(path: string | URL, options?: CallOptions): Promise<void>;
+  stats(options?: CallOptions): Promise<Stats>;
+  index(options?: CallOptions): Promise<Count>;
+  upgrade(options?: CallOptions): Promise<void>;
+  verify(options?: { repair?: boolean } & CallOptions): Promise<Verified>;
+  verifyAgainst(known: Source, options?: CallOptions): Promise<Compared>;
+
+  /** Sessions, state and memories as JSON Lines: of the whole store, or of `key` and what it was forked from. */
+  exportTo(to: Target, options?: { key?: string; flat?: boolean } & CallOptions): Promise<Transfer>;
+  /** The head of each session, a line each, for verifyAgainst(). */
+  heads(to: Target, options?: { key?: string } & CallOptions): Promise<Transfer>;
+  importFrom(from: Source, options?: { mustBeNew?: boolean } & CallOptions): Promise<Transfer>;
+  importSource(path: string | URL, options?: SourceOptions): Promise<Imported>;
+  /** To a store that is new or holds the rest of an earlier copy. */
+  copy(target: Store, options?: CallOptions): Promise<Copied>;
+
+  modelFactor(model: string, options?: CallOptions): Promise<Factor>;
+  modelFactorLearn(model: string, options: { estimated: Count; reported: Count } & CallOptions): Promise<Factor>;
+  context(key: string, options?: ContextOptions): Promise<Context>;
 
   memorySave(key: string, content: string, options?: NewMemory): Promise<Memory>;
   memories(options: MemoryQuery): Promise<Memory[]>;
@@ -443,9 +711,11 @@ export class Store {
   memoryUpdate(id: string, options: {
     kind?: MemoryKind; content?: string; priority?: Priority; subject?: string; retire?: boolean; why?: string; who?: string;
   } & CallOptions): Promise<Memory>;
-  memoryRun(options?: {
-    key?: string; appName?: string; userId?: string; observeTokens?: Count; lease?: number; worker?: string; timeout?: Count;
-  } & CallOptions): Promise<MemoryRun>;
+  memoryRun(options?: MemoryRunOptions): Promise<MemoryRun>;
+  /** A worker beside the program, until memoryStop() or close(). A store has one; Exists when it runs. */
+  memoryStart(options?: WorkerOptions): Promise<void>;
+  memoryStop(options?: CallOptions): Promise<MemoryRun>;
+  memoryWorker<T>(options: WorkerOptions | undefined, act: (store: Store) => T | Promise<T>): Promise<T>;
   memoryStatus(options?: { key?: string; appName?: string; userId?: string } & CallOptions):
     Promise<{ sessions: MemoryProgress[]; more: boolean }>;
 
@@ -458,6 +728,8 @@ export class Store {
 
   /** The messages behind number `after`, then each as it is appended, by any process. */
   tail(key: string, options?: { after?: Count; timeout?: number } & CallOptions): AsyncGenerator<Message, void, undefined>;
+  /** Waits for a change of any session; returns its number, for the next call. */
+  changeWait(seen?: Count, options?: { timeout?: number } & CallOptions): Promise<Count>;
   feedRead(options?: { after?: string; limit?: Count; timeout?: number; fromNow?: boolean } & CallOptions):
     Promise<{ changes: Change[]; next: string }>;
   feed(options?: { after?: string; fromNow?: boolean; timeout?: number } & CallOptions): AsyncGenerator<Change, void, undefined>;

@@ -133,6 +133,7 @@ class Given {
   constructor() {
     this.texts = [];
     this.numbers = [];
+    this.functions = []; // handles of those that the library calls back
   }
 
   text(name, value) {

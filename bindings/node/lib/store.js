@@ -3,9 +3,11 @@
 
 const native = require('./native.js');
 const json = require('./json.js');
+const files = require('./files.js');
+const { giveAsker, giveEmbedder } = require('./functions.js');
 const { secretOf } = require('./key.js');
 const messages = require('./messages.js');
-const { Cancelled, Misuse, errorOf } = require('./errors.js');
+const { Cancelled, Expired, Misuse, NotFound, errorOf } = require('./errors.js');
 const { Given, Reader, bytesOf, textOf, wrong } = require('./shapes.js');
 
 const { ops, shapes } = native;
@@ -37,14 +39,14 @@ function onlyNames(where, options, names) {
 }
 
 /** Runs a job. A signal sets its cancel flag; the promise then has the signal's reason. */
-async function run(op, handle, given, signal, waits = false) {
+async function run(op, handle, given, signal, { waits = false, target = null } = {}) {
   signal?.throwIfAborted();
   const flag = signal !== undefined || waits ? native.flag() : null;
   const cancel = () => native.cancel(flag);
   signal?.addEventListener('abort', cancel, { once: true });
   let answer;
   try {
-    answer = await native.run(op, handle, ...given.packed(), flag);
+    answer = await native.run(op, handle, ...given.packed(), flag, target, given.functions);
   } finally {
     signal?.removeEventListener('abort', cancel);
   }
@@ -94,6 +96,7 @@ let runOn; // a call for adapters: the answer as it is
 class Store {
   #handle;
   #closing = null;
+  #started = null; // the last memoryStart()
 
   static {
     runOn = (store, op, given) => run(op, store.#handle, given);
@@ -136,8 +139,8 @@ class Store {
     return this.close();
   }
 
-  async #call(op, given, signal, read = () => undefined, waits = false) {
-    return read(new Reader(await run(op, this.#handle, given, signal, waits)));
+  async #call(op, given, signal, read = () => undefined, more) {
+    return read(new Reader(await run(op, this.#handle, given, signal, more)));
   }
 
   /** Creates a session; with `existOk` an existing one is returned. */
@@ -158,6 +161,21 @@ class Store {
     return this.#call(ops.GET, given, signal, (reader) => ({
       session: sessionOf(reader), messages: messagesOf(reader), ...reader.struct(shapes.HISTORY),
     }));
+  }
+
+  /** Whether there is a session of this key that has not expired. */
+  async exists(key, options) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    try {
+      await this.get(key, { last: 0, signal });
+    } catch (error) {
+      if (error instanceof NotFound || error instanceof Expired) {
+        return false;
+      }
+      throw error;
+    }
+    return true;
   }
 
   /** Changes settings of a session and returns its new revision. */
@@ -225,9 +243,9 @@ class Store {
 
   /** The messages that may answer a question, best first. */
   async recall(question, options) {
-    const [values, signal] = split(options, 'options');
+    const [{ embedder, ...values }, signal] = split(options, 'options');
     const given = new Given().struct(shapes.RECALL_OPTIONS, { ...values, question: textOf('question', question) });
-    given.number('embedder', 0).number('embedder', 0);
+    giveEmbedder(given, embedder);
     return this.#call(ops.RECALL, given, signal, (reader) => reader.items(shapes.RECALL_HIT));
   }
 
@@ -237,6 +255,13 @@ class Store {
     const given = new Given().text('key', key).number('at', at);
     given.struct(shapes.SESSION_NEW_MORE, { key: textOf('newKey', newKey), ttl }).struct(shapes.SESSION_NEW, values);
     return this.#call(ops.FORK, given, signal, sessionOf);
+  }
+
+  /** Goes back to message `to` of a session, under a new key ("KEY@TO"): a fork there. */
+  async rewind(key, to, newKey, options) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    return this.fork(key, newKey ?? `${textOf('key', key)}@${to}`, { at: to, signal });
   }
 
   /** Puts a summary in the place of the messages up to number `upTo`; returns its number. */
@@ -266,6 +291,14 @@ class Store {
   /** The state of a session by name: its own, "app:" and "user:" names. */
   state(key, options) {
     return this.#keyed(ops.STATE, key, options, (reader) => reader.json() ?? {});
+  }
+
+  /** The state of a user of an app, names without "user:". */
+  async userState(appName, userId, options) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    const given = new Given().text('appName', appName).text('userId', userId);
+    return this.#call(ops.ADK_USER_STATE, given, signal, (reader) => reader.json() ?? {});
   }
 
   /** The state of a session as entries, each with who set it last. */
@@ -317,24 +350,116 @@ class Store {
     });
   }
 
+  async #plain(op, options, read) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    return this.#call(op, new Given(), signal, read);
+  }
+
   /** Deletes expired sessions and returns how many. */
   async sweep(options) {
-    return this.#call(ops.SWEEP, new Given(), split(options, 'options')[1], (reader) => reader.number());
+    return this.#plain(ops.SWEEP, options, (reader) => reader.number());
   }
 
   /** Writes a copy of the store to a new file, while it is in use. */
   async backup(path, options) {
-    if (typeof path !== 'string' || path.includes('\0')) {
-      throw wrong('path', path, 'a path without NUL');
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    const place = files.pathOf('path', path);
+    if (place === null) {
+      throw wrong('path', path, 'a path or a URL of a file');
     }
-    return this.#call(ops.BACKUP, new Given().text('path', path), split(options, 'options')[1]);
+    return this.#call(ops.BACKUP, new Given().text('path', place), signal);
   }
 
   /** Figures of the store. */
   async stats(options) {
-    return this.#call(ops.STATS, new Given(), split(options, 'options')[1], (reader) => ({
+    return this.#plain(ops.STATS, options, (reader) => ({
       ...reader.struct(shapes.STATS_RESULT), upgrade: reader.text() ?? '',
     }));
+  }
+
+  /** Indexes what is not indexed yet, which the next search would do, and returns how many messages. */
+  async index(options) {
+    return this.#plain(ops.INDEX, options, (reader) => reader.number());
+  }
+
+  /** Verifies the store and rewrites its file so that every page has a checksum. */
+  async upgrade(options) {
+    return this.#plain(ops.UPGRADE, options);
+  }
+
+  /** Checks everything in the store; with `repair` mends what follows from the messages. Problems are part
+   * of the result. */
+  async verify(options) {
+    const [{ repair = false, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['repair', 'signal']);
+    return this.#call(ops.VERIFY, new Given().number('repair', repair), signal, (reader) => ({
+      problems: reader.items(shapes.PROBLEM), ...reader.struct(shapes.VERIFIED),
+    }));
+  }
+
+  // ---- files and other stores ----
+
+  async #export(to, values, signal) {
+    return files.target('to', to, (fd) => {
+      const given = new Given().number('to', fd).struct(shapes.EXPORT_OPTIONS, values);
+      return this.#call(ops.EXPORT, given, signal, transferOf);
+    });
+  }
+
+  /** Writes sessions, state and memories as JSON Lines to a path or a stream. */
+  async exportTo(to, options) {
+    const [{ key, flat, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['key', 'flat', 'signal']);
+    return this.#export(to, { key, flat }, signal);
+  }
+
+  /** Writes the head of each session to a path or a stream, for verifyAgainst(). */
+  async heads(to, options) {
+    const [{ key, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['key', 'signal']);
+    return this.#export(to, { key, heads: true }, signal);
+  }
+
+  /** Reads an export from a path or a stream; sessions that exist are skipped. */
+  async importFrom(from, options) {
+    const [{ mustBeNew, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['mustBeNew', 'signal']);
+    return files.source('from', from, (fd) => {
+      const given = new Given().number('from', fd).struct(shapes.IMPORT_OPTIONS, { mustBeNew });
+      return this.#call(ops.IMPORT, given, signal, transferOf);
+    });
+  }
+
+  /** Compares the store with a file of heads() or of exportTo(). Problems are part of the result. */
+  async verifyAgainst(known, options) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    return files.source('known', known, (fd) => this.#call(ops.VERIFY_AGAINST, new Given().number('known', fd), signal,
+      (reader) => ({ problems: reader.items(shapes.PROBLEM), ...reader.struct(shapes.COMPARED) })));
+  }
+
+  /** Copies everything to another store, which is new or holds the rest of an earlier copy. */
+  async copy(target, options) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    if (!(target instanceof Store)) {
+      throw wrong('target', target, 'a Store');
+    }
+    const more = { target: target.#handle };
+    return this.#call(ops.COPY, new Given(), signal, (reader) => reader.struct(shapes.COPIED), more);
+  }
+
+  /** Imports the sessions of another program's SQLite file, which is only read. */
+  async importSource(path, options) {
+    const [values, signal] = split(options, 'options');
+    const place = files.pathOf('path', path);
+    if (place === null) {
+      throw wrong('path', path, 'a path or a URL of a file');
+    }
+    const given = new Given().text('path', place).struct(shapes.SOURCE_OPTIONS, values);
+    return this.#call(ops.SOURCE, given, signal, (reader) => reader.struct(shapes.SOURCE_REPORT));
   }
 
   // ---- memory ----
@@ -381,15 +506,76 @@ class Store {
     return this.#call(ops.MEMORY_UPDATE, given, signal, (reader) => memoriesOf(reader)[0]);
   }
 
-  /** One pass of the worker that observes sessions, by rules. */
+  /** One pass of the worker that observes sessions: by rules, or by the model that `ask` asks; with an
+   * `embedder` it makes vectors, too. */
   async memoryRun(options) {
     const [{ timeout = 0, ...values }, signal] = split(options, 'options');
-    const given = new Given().struct(shapes.MEMORY_OPTIONS, values);
-    for (const name of ['ask', 'ask', 'embedder', 'embedder']) {
-      given.number(name, 0);
+    const given = workerOf(values).number('timeout', timeout);
+    return this.#call(ops.MEMORY_RUN, given, signal, ranOf);
+  }
+
+  /** Starts a worker beside the program, until memoryStop() or close(). */
+  async memoryStart(options) {
+    const [values, signal] = split(options, 'options');
+    const given = workerOf(values);
+    // One after the other: the store keeps the functions of the last.
+    const before = this.#started;
+    this.#started = (async () => {
+      await before?.catch(() => {});
+      return this.#call(ops.MEMORY_START, given, signal);
+    })();
+    return this.#started;
+  }
+
+  /** Stops the worker and returns what it did in all; without one it does nothing. */
+  async memoryStop(options) {
+    return this.#plain(ops.MEMORY_STOP, options, ranOf);
+  }
+
+  /** Runs `act` while a worker observes what is said, and returns its result. */
+  async memoryWorker(options, act) {
+    if (typeof act !== 'function') {
+      throw wrong('act', act, 'a function');
     }
-    given.number('timeout', timeout);
-    return this.#call(ops.MEMORY_RUN, given, signal, (reader) => reader.struct(shapes.MEMORY_RAN));
+    await this.memoryStart(options);
+    try {
+      return await act(this);
+    } finally {
+      if (!this.closed) {
+        await this.memoryStop();
+      }
+    }
+  }
+
+  /** The next prompt of a session: system instruction, what is known, and the newest turns in the budget. */
+  async context(key, options) {
+    const [{ system, tools = [], usage, ...values }, signal] = split(options, 'options');
+    const given = new Given().struct(shapes.CONTEXT_OPTIONS, { ...values, key: textOf('key', key) });
+    given.bytes(system === undefined || system === null ? null : textOf('system', system));
+    if (!Array.isArray(tools)) {
+      throw wrong('tools', tools, 'an array');
+    }
+    tools.forEach((one, index) => toolOf(given, `tools[${index}]`, one));
+    given.number('tools', 0).number('usage', usage !== undefined);
+    if (usage !== undefined) {
+      given.struct(shapes.USAGE, { ...UNREPORTED, ...usage }, 'usage.');
+    }
+    return this.#call(ops.CONTEXT, given, signal, contextOf);
+  }
+
+  /** How many of a model's tokens one estimated token is, as learned so far. */
+  async modelFactor(model, options) {
+    const [rest, signal] = split(options, 'options');
+    onlyNames('options', rest, ['signal']);
+    return this.#call(ops.FACTOR, new Given().text('model', model), signal, factorOf);
+  }
+
+  /** Learns from a prompt: tokens as this store estimates them, and as the provider reported them. */
+  async modelFactorLearn(model, options) {
+    const [{ estimated, reported, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['estimated', 'reported', 'signal']);
+    const given = new Given().text('model', model).number('estimated', estimated).number('reported', reported);
+    return this.#call(ops.FACTOR_LEARN, given, signal, factorOf);
   }
 
   /** How far sessions are observed. */
@@ -435,6 +621,17 @@ class Store {
 
   // ---- what happens ----
 
+  /** Waits until the store changes, in any session and by any process, and returns the number of the
+   * change, for the next call; `seen` 0 returns at once. */
+  async changeWait(seen = 0, options) {
+    const [{ timeout = 1000, ...rest }, signal] = split(options, 'options');
+    onlyNames('options', rest, ['timeout', 'signal']);
+    const given = new Given().number('seen', seen).number('timeout', waitOf(timeout));
+    return this.#call(ops.CHANGE_WAIT, given, signal, (reader) => reader.number(), { waits: true }).catch((error) => {
+      throw this.#ended(error);
+    });
+  }
+
   /** Goes through the messages of a session behind number `after`: those that exist, then each as it
    * is appended, by any process. Ends when none came for `timeout` milliseconds (default: never). */
   async *tail(key, options) {
@@ -446,7 +643,7 @@ class Store {
     try {
       for (;;) {
         const given = new Given().number('tail', id).number('timeout', patience.piece());
-        const batch = await this.#call(ops.TAIL_NEXT, given, signal, batchOf, true);
+        const batch = await this.#call(ops.TAIL_NEXT, given, signal, batchOf, { waits: true });
         yield* batch;
         if (batch.length > 0) {
           patience.renew();
@@ -466,13 +663,10 @@ class Store {
   /** One page of the changes of all sessions, and the cursor behind it. */
   async feedRead(options) {
     const [{ timeout = 0, ...values }, signal] = split(options, 'options');
-    if (!(timeout >= 0 && timeout <= TIMEOUT_MAX_MS)) {
-      throw new RangeError(`timeout is ${timeout}; give 0 to ${TIMEOUT_MAX_MS} milliseconds`);
-    }
-    const given = new Given().struct(shapes.FEED_OPTIONS, { ...values, timeoutMs: Math.ceil(timeout) });
+    const given = new Given().struct(shapes.FEED_OPTIONS, { ...values, timeoutMs: waitOf(timeout) });
     return this.#call(ops.FEED, given, signal, (reader) => ({
       changes: reader.items(shapes.CHANGE), next: reader.text() ?? '',
-    }), true);
+    }), { waits: true });
   }
 
   /** Goes through the changes of all sessions, of stores that were opened with `feed`. */
@@ -498,6 +692,48 @@ class Store {
   #ended(error) {
     return error instanceof Cancelled && this.closed ? new Misuse('the store is closed') : error;
   }
+}
+
+const ranOf = (reader) => reader.struct(shapes.MEMORY_RAN);
+const factorOf = (reader) => reader.struct(shapes.FACTOR_RESULT);
+const transferOf = (reader) => reader.struct(shapes.TRANSFER);
+const partsOf = (reader) => reader.items(shapes.PART);
+
+// What a provider did not report.
+const UNREPORTED = { input: -1, output: -1, total: -1, cached: -1, cacheWrite: -1, thoughts: -1 };
+
+/** The options and functions of a worker of memory. */
+function workerOf({ ask, embedder, ...values }) {
+  const given = new Given().struct(shapes.MEMORY_OPTIONS, values);
+  giveAsker(given, ask);
+  giveEmbedder(given, embedder);
+  return given;
+}
+
+/** A tool: ours, or one of OpenAI's chat API. */
+function toolOf(given, where, tool) {
+  const found = tool?.function ?? tool;
+  if (found === null || typeof found !== 'object' || typeof found.name !== 'string') {
+    throw new TypeError(`${where} must be an object with name and schema`);
+  }
+  const { name, description, schema = found.parameters ?? found.input_schema, strict } = found;
+  given.number(where, 1).struct(shapes.TOOL, { name, description, schema, strict }, `${where}.`);
+}
+
+function contextOf(reader) {
+  const found = reader.struct(shapes.CONTEXT_RESULT);
+  return {
+    ...found, tools: Array.isArray(found.tools) ? found.tools : [], system: partsOf(reader),
+    contents: reader.list(() => ({ ...reader.struct(shapes.CONTENT), parts: partsOf(reader) })),
+  };
+}
+
+/** Milliseconds that a call may wait for what happens. */
+function waitOf(timeout) {
+  if (typeof timeout !== 'number' || !(timeout >= 0 && timeout <= TIMEOUT_MAX_MS)) {
+    throw new RangeError(`timeout is ${String(timeout)}; give 0 to ${TIMEOUT_MAX_MS} milliseconds`);
+  }
+  return Math.ceil(timeout);
 }
 
 function batchOf(reader) {

@@ -44,16 +44,59 @@ typedef struct addon_number {
 #define OP(name_) {#name_, QPY_##name_}
 
 static const addon_number addon_ops[] = {
-    OP(OPEN),          OP(CREATE),        OP(GET),           OP(UPDATE),
-    OP(DELETE),        OP(LIST),          OP(APPEND),        OP(WINDOW),
-    OP(SEARCH),        OP(RECALL),        OP(FORK),          OP(COMPACT),
-    OP(SWEEP),         OP(BACKUP),        OP(UNCOMPACT),     OP(PRUNE),
-    OP(STATS),         OP(ERASE),         OP(INDEX),         OP(MEMORY_SAVE),
-    OP(MEMORY_FIND),   OP(MEMORY_UPDATE), OP(MEMORY_DELETE), OP(MEMORY_RUN),
-    OP(MEMORY_STATUS), OP(CHANGE_WAIT),   OP(USED),          OP(BLAME),
-    OP(ARTIFACT_SAVE), OP(ARTIFACT_GET),  OP(ARTIFACT_FIND), OP(ARTIFACT_DELETE),
-    OP(STATE),         OP(STATE_SET),     OP(TAIL_OPEN),     OP(TAIL_NEXT),
-    OP(TAIL_CLOSE),    OP(FEED),          OP(ITEMS_GET),     OP(ROWS_ADD),
+    OP(OPEN),
+    OP(CREATE),
+    OP(GET),
+    OP(UPDATE),
+    OP(DELETE),
+    OP(LIST),
+    OP(APPEND),
+    OP(WINDOW),
+    OP(SEARCH),
+    OP(RECALL),
+    OP(FORK),
+    OP(COMPACT),
+    OP(SWEEP),
+    OP(BACKUP),
+    OP(UNCOMPACT),
+    OP(PRUNE),
+    OP(STATS),
+    OP(ERASE),
+    OP(INDEX),
+    OP(MEMORY_SAVE),
+    OP(MEMORY_FIND),
+    OP(MEMORY_UPDATE),
+    OP(MEMORY_DELETE),
+    OP(MEMORY_RUN),
+    OP(MEMORY_STATUS),
+    OP(CHANGE_WAIT),
+    OP(USED),
+    OP(BLAME),
+    OP(ARTIFACT_SAVE),
+    OP(ARTIFACT_GET),
+    OP(ARTIFACT_FIND),
+    OP(ARTIFACT_DELETE),
+    OP(STATE),
+    OP(STATE_SET),
+    OP(TAIL_OPEN),
+    OP(TAIL_NEXT),
+    OP(TAIL_CLOSE),
+    OP(FEED),
+    OP(ITEMS_GET),
+    OP(ROWS_ADD),
+    OP(EXPORT),
+    OP(IMPORT),
+    OP(SOURCE),
+    OP(COPY),
+    OP(UPGRADE),
+    OP(VERIFY),
+    OP(VERIFY_AGAINST),
+    OP(FACTOR),
+    OP(FACTOR_LEARN),
+    OP(MEMORY_START),
+    OP(MEMORY_STOP),
+    OP(CONTEXT),
+    OP(ADK_USER_STATE),
 };
 
 static const addon_number addon_shapes[] = {
@@ -66,6 +109,10 @@ static const addon_number addon_shapes[] = {
     OP(RECALL_HIT),     OP(STATS_RESULT),    OP(ERASE_OPTIONS),   OP(ERASURE),
     OP(FEED_OPTIONS),   OP(CHANGE),          OP(USAGE_QUERY),     OP(USAGE_ROW),
     OP(STATE_ENTRY),    OP(ARTIFACT_NEW),    OP(ARTIFACT_QUERY),  OP(ARTIFACT),
+    OP(EXPORT_OPTIONS), OP(IMPORT_OPTIONS),  OP(TRANSFER),        OP(SOURCE_OPTIONS),
+    OP(SOURCE_REPORT),  OP(COPIED),          OP(PROBLEM),         OP(VERIFIED),
+    OP(COMPARED),       OP(FACTOR_RESULT),   OP(CONTEXT_OPTIONS), OP(CONTEXT_RESULT),
+    OP(TOOL),           OP(USAGE),           OP(CONTENT),         OP(PART),
 };
 
 static bool addon_put_number(napi_env env, napi_value object, const char *name, int number)
@@ -137,6 +184,7 @@ static napi_value addon_fields(napi_env env, napi_callback_info info)
 void node_state_release(node_state *state)
 {
     if (--state->users == 0) {
+        (void)pthread_mutex_destroy(&state->questions_mutex);
         (void)sem_destroy(&state->taken);
         free(state);
     }
@@ -159,7 +207,10 @@ static void addon_end(void *context)
 {
     node_state *state = context;
 
+    (void)pthread_mutex_lock(&state->questions_mutex);
     state->ended = true;
+    (void)pthread_mutex_unlock(&state->questions_mutex);
+    node_function_refuse(state, NULL, "the program or its thread ends");
     for (node_call *call = state->calls; call != NULL; call = call->next) {
         if (call->flag != NULL) {
             quipu_cancel_set(call->flag->cancel);
@@ -187,6 +238,8 @@ static node_state *addon_state_new(napi_env env)
     state->env = env;
     state->users = 1;
     state->stop[0] = state->stop[1] = -1;
+    state->thread = pthread_self();
+    (void)pthread_mutex_init(&state->questions_mutex, NULL);
     state->port = qpy_port_new();
     if (state->port == NULL || sem_init(&state->taken, 0, 0) != 0) {
         qpy_port_free(state->port);
@@ -194,11 +247,14 @@ static node_state *addon_state_new(napi_env env)
         (void)node_fail(env, "quipu-store: no memory or no file descriptor");
         return NULL;
     }
-    /* The hook is added behind the function's own: it runs before the function goes. */
+    /* The hook is added behind those of the functions: it runs before these go. */
     if (!node_ok(env, napi_create_string_utf8(env, "quipu-store", NAPI_AUTO_LENGTH, &name)) ||
         !node_ok(env, napi_create_threadsafe_function(env, NULL, NULL, name, 0, 1, NULL, NULL,
                                                       state, node_wake, &state->wake)) ||
+        !node_ok(env, napi_create_threadsafe_function(env, NULL, NULL, name, 0, 1, NULL, NULL,
+                                                      state, node_asked, &state->asks)) ||
         !node_ok(env, napi_unref_threadsafe_function(env, state->wake)) ||
+        !node_ok(env, napi_unref_threadsafe_function(env, state->asks)) ||
         !node_ok(env, napi_add_env_cleanup_hook(env, addon_end, state)) ||
         !node_ok(env, napi_set_instance_data(env, state, NULL, NULL))) {
         return NULL;
@@ -215,6 +271,9 @@ static napi_value addon_begin(napi_env env, napi_value module)
         {"isClosed", NULL, node_is_closed, NULL, NULL, NULL, napi_default, NULL},
         {"flag", NULL, node_flag_new, NULL, NULL, NULL, napi_default, NULL},
         {"cancel", NULL, node_flag_set, NULL, NULL, NULL, napi_default, NULL},
+        {"function", NULL, node_function_new, NULL, NULL, NULL, napi_default, NULL},
+        {"numbers", NULL, node_function_numbers, NULL, NULL, NULL, napi_default, NULL},
+        {"answer", NULL, node_answer, NULL, NULL, NULL, napi_default, NULL},
     };
 
     if (addon_state_new(env) == NULL ||

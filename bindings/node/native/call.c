@@ -7,7 +7,7 @@
 
 #include "addon.h"
 
-#define CALL_ARGUMENTS 6
+#define CALL_ARGUMENTS 8
 
 /* ---- owners ------------------------------------------------------------------------------------ */
 
@@ -16,6 +16,24 @@ void node_flag_release(node_flag *flag)
     if (flag != NULL && --flag->users == 0) {
         quipu_cancel_free(flag->cancel);
         free(flag);
+    }
+}
+
+/* Ends what waits for functions: whoever waits for them to end goes on. */
+static void call_refuse(node_state *state, node_function *const *functions, const char *why)
+{
+    for (size_t i = 0; i < NODE_FUNCTIONS_MAX; i++) {
+        if (functions[i] != NULL) {
+            node_function_refuse(state, functions[i], why);
+        }
+    }
+}
+
+static void call_release_functions(node_function **functions)
+{
+    for (size_t i = 0; i < NODE_FUNCTIONS_MAX; i++) {
+        node_function_release(functions[i]);
+        functions[i] = NULL;
     }
 }
 
@@ -28,7 +46,9 @@ void node_store_release(node_store *store)
             at = &(*at)->next;
         }
         *at = store->next;
+        call_refuse(store->state, store->functions, "its store is closed");
         qpy_store_free(store->store);
+        call_release_functions(store->functions);
         node_state_release(store->state);
         free(store);
     }
@@ -104,9 +124,15 @@ static void *call_first(napi_env env, napi_callback_info info)
 napi_value node_flag_set(napi_env env, napi_callback_info info)
 {
     const node_flag *flag = call_first(env, info);
+    node_state *state = NULL;
 
-    if (flag != NULL) {
+    if (flag != NULL && node_ok(env, napi_get_instance_data(env, (void **)&state))) {
         quipu_cancel_set(flag->cancel);
+        for (node_call *call = state->calls; call != NULL; call = call->next) {
+            if (call->flag == flag) {
+                call_refuse(state, call->functions, "its call was cancelled");
+            }
+        }
     }
     return NULL;
 }
@@ -222,6 +248,28 @@ static void call_unlist(node_state *state, node_call *call)
     }
 }
 
+/* Frees a call whose job is gone. */
+static void call_free(node_call *call)
+{
+    call_release_functions(call->functions);
+    node_store_release(call->on);
+    node_store_release(call->target);
+    node_flag_release(call->flag);
+    free(call);
+}
+
+/* The store keeps the functions of the worker that was started; the one before has ended. JavaScript
+ * starts workers one after the other. */
+static void call_keep(node_call *call)
+{
+    for (size_t i = 0; i < NODE_FUNCTIONS_MAX; i++) {
+        node_function *before = call->on->functions[i];
+
+        call->on->functions[i] = call->functions[i];
+        call->functions[i] = before;
+    }
+}
+
 /* Settles the promise of a job that is done, and frees both. When the environment ends there is nobody
  * to tell. */
 static void call_settle(node_state *state, node_call *call)
@@ -243,10 +291,11 @@ static void call_settle(node_state *state, node_call *call)
         }
         (void)napi_close_handle_scope(state->env, scope);
     }
+    if (call->starts && call->job->status == QUIPU_OK) {
+        call_keep(call);
+    }
     qpy_job_end(call->job);
-    node_store_release(call->on);
-    node_flag_release(call->flag);
-    free(call);
+    call_free(call);
 }
 
 void node_take(node_state *state)
@@ -337,7 +386,68 @@ static void call_submit(node_state *state, node_call *call)
     }
 }
 
-/* run(op, store, texts, lengths, numbers, flag): a promise of { status, why | texts, numbers, store }. */
+/* The functions of a call, which it holds. */
+static bool call_functions(napi_env env, napi_value list, node_call *call)
+{
+    uint32_t count = 0;
+    bool is_array = false;
+
+    if (napi_is_array(env, list, &is_array) != napi_ok || !is_array) {
+        return true; /* it has none */
+    }
+    if (!node_ok(env, napi_get_array_length(env, list, &count)) || count > NODE_FUNCTIONS_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        napi_value handle = NULL;
+
+        if (!node_ok(env, napi_get_element(env, list, i, &handle))) {
+            return false;
+        }
+        call->functions[i] = node_function_hold(call_held(env, handle));
+    }
+    return true;
+}
+
+/* What a call holds until it is settled, and its job; false: an argument is wrong. */
+static bool call_fill(napi_env env, const napi_value *arguments, node_call *call)
+{
+    int32_t op = -1;
+
+    call->on = call_held(env, arguments[1]);
+    call->flag = call_held(env, arguments[5]);
+    call->target = call_held(env, arguments[6]);
+    if (call->on != NULL) {
+        call->on->users++;
+    }
+    if (call->target != NULL) {
+        call->target->users++;
+    }
+    if (call->flag != NULL) {
+        call->flag->users++;
+        call->options = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
+        call->options.cancel = call->flag->cancel;
+    }
+    if (napi_get_value_int32(env, arguments[0], &op) != napi_ok ||
+        (op == QPY_OPEN) != (call->on == NULL) || (op == QPY_COPY) != (call->target != NULL) ||
+        !call_functions(env, arguments[7], call)) {
+        return false;
+    }
+    call->starts = op == QPY_MEMORY_START;
+    call->waits = qpy_op_waits(op) || op == QPY_CHANGE_WAIT;
+    call->job = call_job(env, arguments, call->on);
+    if (call->job != NULL) {
+        call->job->id = (int64_t)(intptr_t)call;
+        ((qpy_task *)call->job)->call = call->flag != NULL ? &call->options : NULL;
+        if (call->target != NULL) {
+            qpy_job_set_target(call->job, call->target->store);
+        }
+    }
+    return call->job != NULL;
+}
+
+/* run(op, store, texts, lengths, numbers, flag, target, functions): a promise of
+ * { status, why | texts, numbers, store }. */
 napi_value node_run(napi_env env, napi_callback_info info)
 {
     size_t count = CALL_ARGUMENTS;
@@ -345,35 +455,17 @@ napi_value node_run(napi_env env, napi_callback_info info)
     napi_value promise = NULL;
     node_state *state = NULL;
     node_call *call = calloc(1, sizeof(*call));
-    int32_t op = -1;
 
     if (call == NULL) {
         return node_fail(env, "quipu-store: out of memory");
     }
     if (!node_ok(env, napi_get_cb_info(env, info, &count, arguments, NULL, NULL)) ||
-        !node_ok(env, napi_get_instance_data(env, (void **)&state)) || count < CALL_ARGUMENTS) {
-        free(call);
-        return NULL;
-    }
-    (void)napi_get_value_int32(env, arguments[0], &op);
-    call->on = call_held(env, arguments[1]);
-    call->flag = call_held(env, arguments[5]);
-    call->job = (op == QPY_OPEN) == (call->on == NULL) ? call_job(env, arguments, call->on) : NULL;
-    if (call->job == NULL || !node_ok(env, napi_create_promise(env, &call->promise, &promise))) {
+        !node_ok(env, napi_get_instance_data(env, (void **)&state)) || count < CALL_ARGUMENTS ||
+        !call_fill(env, arguments, call) ||
+        !node_ok(env, napi_create_promise(env, &call->promise, &promise))) {
         qpy_job_free(call->job);
-        free(call);
+        call_free(call);
         return promise != NULL ? NULL : node_fail(env, "quipu-store: a call with wrong arguments");
-    }
-    call->job->id = (int64_t)(intptr_t)call;
-    call->waits = qpy_op_waits(op) || op == QPY_CHANGE_WAIT;
-    if (call->on != NULL) {
-        call->on->users++;
-    }
-    if (call->flag != NULL) {
-        call->flag->users++;
-        call->options = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
-        call->options.cancel = call->flag->cancel;
-        ((qpy_task *)call->job)->call = &call->options;
     }
     call_list(state, call);
     call_submit(state, call);
@@ -431,7 +523,11 @@ napi_value node_close(napi_env env, napi_callback_info info)
         if (call->on == store && call->waits && call->flag != NULL) {
             quipu_cancel_set(call->flag->cancel);
         }
+        if (call->on == store) {
+            call_refuse(state, call->functions, "its store is closed");
+        }
     }
+    call_refuse(state, store->functions, "its store is closed");
     closing->on = store;
     store->users++;
     (void)napi_queue_async_work(env, closing->work);

@@ -23,6 +23,22 @@ export async function uses(store: Store): Promise<string[]> {
   return [...seen, ...messages.map((one) => one.role), String(day)];
 }
 
+export async function usesFunctions(store: Store): Promise<string> {
+  const embedder = async (texts: string[]): Promise<Float32Array[]> => texts.map(() => new Float32Array(3));
+  await store.recall('trains', { everything: true, embedder, embedModel: 'm' });
+  await store.memoryRun({ ask: ({ text, timeout }) => text.slice(0, timeout), model: 'm', embedder, embedModel: 'm' });
+  // @ts-expect-error: an answer is a text
+  await store.memoryStart({ ask: () => 7, model: 'm' });
+  // @ts-expect-error: a vector has numbers
+  await store.recall('trains', { everything: true, embedder: () => [['a']], embedModel: 'm' });
+  const context = await store.context('talk', { system: 'x', tools: [{ name: 'ls', schema: {} }], usage: { input: 3 } });
+  const moved: number = (await store.exportTo(new URL('file:///dev/null'), { flat: true })).sessions;
+  // @ts-expect-error: neither a path nor a stream
+  await store.importFrom(7);
+  const worked: string = await store.memoryWorker({ key: 'talk' }, () => 'done');
+  return [context.reason, moved, worked, (await store.verify()).problems[0]?.text].join();
+}
+
 export async function opens(): Promise<string> {
   try {
     const store = await open('agents.db', { durability: 'relaxed' });

@@ -5,7 +5,6 @@
 #include "native_job.h"
 
 #define ASK_WHY_SIZE 400 /* of an exception that is kept */
-#define ASK_TEXTS 4      /* of a question: the model, the instructions, the text, the schema */
 
 /* What the callback puts. */
 struct qpy_answer {
@@ -25,7 +24,7 @@ void qpy_answer_fail(qpy_answer *answer, const char *why)
 }
 
 /* The texts of a question, in the order in which Python takes them. */
-static void ask_texts(const quipu_model_params *params, quipu_str ret_texts[ASK_TEXTS])
+static void ask_texts(const quipu_model_params *params, quipu_str ret_texts[QPY_ASK_TEXTS])
 {
     ret_texts[0] = params->model;
     ret_texts[3] = params->request->response_schema.text;
@@ -57,14 +56,14 @@ static quipu_status ask_call(void *ctx, const quipu_model_params *params,
                              quipu_error *reterr)
 {
     const qpy_asker *asker = ctx;
-    quipu_str texts[ASK_TEXTS] = {{NULL, 0}};
-    int64_t lengths[ASK_TEXTS];
+    quipu_str texts[QPY_ASK_TEXTS] = {{NULL, 0}};
+    int64_t lengths[QPY_ASK_TEXTS];
     qpy_answer answer = {.why = ""};
     qpy_buf blob = {.p = NULL};
     quipu_status status = QUIPU_NOMEM;
 
     ask_texts(params, texts);
-    for (size_t i = 0; i < ASK_TEXTS; i++) {
+    for (size_t i = 0; i < QPY_ASK_TEXTS; i++) {
         lengths[i] = (int64_t)texts[i].n;
         qpy_buf_add(&blob, texts[i].p, texts[i].n);
     }

@@ -127,6 +127,7 @@ typedef struct qpy_embedder {
 const quipu_provider *qpy_take_embedder(qpy_task *task, qpy_embedder *embedder);
 
 /* The same for a function that asks a model: native_ask.c. */
+#define QPY_ASK_TEXTS 4 /* of a question: the model, the instructions, the text, the schema */
 typedef struct qpy_asker {
     quipu_provider provider;
     qpy_ask_fn call;
