@@ -2,7 +2,7 @@
 // Messages in the forms in which programs have them, and as the library's JSON.
 
 const json = require('./json.js');
-const { textOf, wrong } = require('./shapes.js');
+const { objectOf, textOf, wrong } = require('./shapes.js');
 
 const OWN = new Set([
   'role', 'content', 'author', 'timestamp', 'toolCalls', 'eventId', 'invocationId', 'branch', 'extra',
@@ -92,7 +92,7 @@ function messageOf(where, message) {
   if (message === null || typeof message !== 'object' || Array.isArray(message)) {
     throw wrong(where, message, ACCEPTED);
   }
-  const extra = { ...(message.extra ?? {}) };
+  const extra = { ...objectOf(`${where}.extra`, message.extra ?? {}) };
   const content = contentOf(where, message, extra);
   const made = { role: textOf(`${where}.role`, message.role), content };
   const calls = callsOf(where, message, content);

@@ -52,6 +52,21 @@ function textOf(name, value) {
   return value;
 }
 
+/** An object of named values: no array, no null. */
+function objectOf(name, value) {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+    throw wrong(name, value, 'an object');
+  }
+  return value;
+}
+
+function listOf(name, value, accepted) {
+  if (!Array.isArray(value)) {
+    throw wrong(name, value, accepted);
+  }
+  return value;
+}
+
 function intOf(name, value) {
   if (typeof value === 'bigint') {
     if (BigInt.asIntN(64, value) !== value) {
@@ -308,4 +323,4 @@ class Reader {
   }
 }
 
-module.exports = { Given, Reader, bytesOf, textOf, wrong };
+module.exports = { Given, Reader, bytesOf, intOf, listOf, objectOf, textOf, wrong };

@@ -8,7 +8,7 @@ const { giveAsker, giveEmbedder } = require('./functions.js');
 const { secretOf } = require('./key.js');
 const messages = require('./messages.js');
 const { Cancelled, Expired, Misuse, NotFound, errorOf } = require('./errors.js');
-const { Given, Reader, bytesOf, textOf, wrong } = require('./shapes.js');
+const { Given, Reader, bytesOf, intOf, listOf, objectOf, textOf, wrong } = require('./shapes.js');
 
 const { ops, shapes } = native;
 const PIECE_MS = 60_000; // how long one call of an iterator waits; its signal ends it sooner
@@ -156,7 +156,8 @@ class Store {
     const [{ last, limit = 0, after, before, view, ...rest }, signal] = split(options, 'options');
     onlyNames('options', rest, ['last', 'limit', 'after', 'before', 'view', 'signal']);
     const given = new Given().text('key', key).struct(shapes.RANGE, {
-      header: last === 0, newest: last !== undefined && last !== 0, view, after, before, limit: last ?? limit,
+      header: last === 0, newest: last !== undefined && last !== 0, view, after, before,
+      limit: last === undefined ? limit : intOf('last', last),
     });
     return this.#call(ops.GET, given, signal, (reader) => ({
       session: sessionOf(reader), messages: messagesOf(reader), ...reader.struct(shapes.HISTORY),
@@ -195,7 +196,7 @@ class Store {
   /** A page of sessions by their last change, and the cursor of the next one (null: none). */
   async list(options) {
     const [{ metadata, ...values }, signal] = split(options, 'options');
-    const [metadataName, metadataText] = metadata ?? [];
+    const [metadataName, metadataText] = listOf('metadata', metadata ?? [], 'an array of a name and a text');
     const given = new Given().struct(shapes.LIST_OPTIONS, { ...values, metadataName, metadataText });
     return this.#call(ops.LIST, given, signal, (reader) => ({
       sessions: reader.items(shapes.SESSION_INFO), next: reader.text(),
@@ -218,7 +219,7 @@ class Store {
   async append(key, given, options) {
     const [{ ifRevision = -1, create, ttl, settings = {}, ...rest }, signal] = split(options, 'options');
     onlyNames('options', rest, ['ifRevision', 'create', 'ttl', 'settings', 'signal']);
-    const all = appendOf(key, messages.textsOf(given), { ifRevision, create }, { ttl }, settings);
+    const all = appendOf(key, messages.textsOf(given), { ifRevision, create }, { ttl }, objectOf('settings', settings));
     return this.#call(ops.APPEND, all, signal, appendedOf);
   }
 
@@ -261,7 +262,7 @@ class Store {
   async rewind(key, to, newKey, options) {
     const [rest, signal] = split(options, 'options');
     onlyNames('options', rest, ['signal']);
-    return this.fork(key, newKey ?? `${textOf('key', key)}@${to}`, { at: to, signal });
+    return this.fork(key, newKey ?? `${textOf('key', key)}@${intOf('to', to)}`, { at: to, signal });
   }
 
   /** Puts a summary in the place of the messages up to number `upTo`; returns its number. */
@@ -325,7 +326,7 @@ class Store {
   /** What answers used, by "model", "day" and "session". */
   async usage(options) {
     const [{ by = ['model'], since, until, ...values }, signal] = split(options, 'options');
-    const parts = typeof by === 'string' ? [by] : [...by];
+    const parts = typeof by === 'string' ? [by] : listOf('by', by, 'a string or an array of them');
     const unknown = parts.find((one) => !['model', 'day', 'session'].includes(one));
     if (unknown !== undefined) {
       throw new RangeError(`by has "${unknown}"; give "model", "day" or "session"`);
@@ -480,7 +481,7 @@ class Store {
       throw new TypeError('give either key, the memories of a session, or ids');
     }
     const given = new Given().struct(shapes.MEMORY_QUERY, { ...values, kind, key });
-    const bytes = ids?.map((one, index) => Buffer.from(textOf(`ids[${index}]`, one).replaceAll('-', ''), 'hex'));
+    const bytes = ids === undefined ? undefined : listOf('ids', ids, 'an array of ids').map((one, index) => Buffer.from(textOf(`ids[${index}]`, one).replaceAll('-', ''), 'hex'));
     if (bytes?.some((one) => one.length !== 16)) {
       throw new RangeError('ids must be UUIDs of 36 characters');
     }
@@ -552,13 +553,10 @@ class Store {
     const [{ system, tools = [], usage, ...values }, signal] = split(options, 'options');
     const given = new Given().struct(shapes.CONTEXT_OPTIONS, { ...values, key: textOf('key', key) });
     given.bytes(system === undefined || system === null ? null : textOf('system', system));
-    if (!Array.isArray(tools)) {
-      throw wrong('tools', tools, 'an array');
-    }
-    tools.forEach((one, index) => toolOf(given, `tools[${index}]`, one));
+    listOf('tools', tools, 'an array').forEach((one, index) => toolOf(given, `tools[${index}]`, one));
     given.number('tools', 0).number('usage', usage !== undefined);
     if (usage !== undefined) {
-      given.struct(shapes.USAGE, { ...UNREPORTED, ...usage }, 'usage.');
+      given.struct(shapes.USAGE, { ...UNREPORTED, ...objectOf('usage', usage) }, 'usage.');
     }
     return this.#call(ops.CONTEXT, given, signal, contextOf);
   }
