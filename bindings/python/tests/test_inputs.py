@@ -188,6 +188,29 @@ def test_a_wrong_value_is_named_with_what_is_accepted(
     assert talk.get("talk").messages == []
 
 
+@pytest.mark.parametrize("metadata", [0, "", "ab", ("a",), ["a", "b", "c"], object()])
+def test_metadata_of_a_list_is_a_pair(talk: Store, metadata: Any) -> None:
+    with pytest.raises(TypeError, match="metadata must be a name and its text or None, not"):
+        talk.list(metadata=metadata)
+
+
+def test_what_is_nested_too_deeply_is_named(talk: Store) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    with pytest.raises(ValueError, match="value is nested too deeply"):
+        talk.set_state("talk", "name", deep)
+    with pytest.raises(ValueError, match=r"messages\[0\] is nested too deeply"):
+        talk.append("talk", {"role": "user", "content": "x", "extra": deep})
+
+
+def test_a_part_of_a_message_that_is_wrong_is_named(talk: Store) -> None:
+    with pytest.raises(TypeError, match=r"messages\['extra'\] must be a dict, not int"):
+        talk.append("talk", {"role": "user", "content": "x", "extra": 7})
+    with pytest.raises(TypeError, match="to must be an int"):
+        talk.rewind("talk", "x")  # type: ignore[arg-type]
+
+
 def test_opening_names_what_is_wrong(path: pathlib.Path) -> None:
     with pytest.raises(TypeError, match="uri must be a str or a path, not int"):
         Store(5)  # type: ignore[arg-type]

@@ -76,7 +76,10 @@ def _from_dict(where: str, found: Mapping[str, Any]) -> Message:
     if not isinstance(role, str):
         accepted = ", ".join(repr(one) for one in ROLES)
         raise TypeError(f"{where}['role'] must be one of {accepted}, not {type(role).__name__}")
-    extra = dict(found.get("extra") or {})
+    given = found.get("extra") or {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{where}['extra'] must be a dict, not {type(given).__name__}")
+    extra = dict(given)
     if isinstance(content, list):
         text = _text_of_parts(where, content)
         extra["content"] = content

@@ -39,7 +39,17 @@ from ._results import (
     UsageReport,
     Verified,
 )
-from ._shapes import Given, Reader, bytes_of, json_of, milliseconds_of, several, uuid_of
+from ._shapes import (
+    Given,
+    Reader,
+    bytes_of,
+    int_of,
+    json_of,
+    milliseconds_of,
+    several,
+    text_of,
+    uuid_of,
+)
 from ._types import Appended, History, Hits, Message, Page, Recalled, Role, Window
 
 if TYPE_CHECKING:
@@ -151,6 +161,8 @@ def list_(
     """Return a page of sessions by their last change, newest first; `after` is the cursor of the
     page before. `metadata` is a member's name and its text, or None for any; `parent` a key, for
     the forks of that session. Iterate over the store for all of them."""
+    if metadata is not None and not (isinstance(metadata, (tuple, list)) and len(metadata) == 2):
+        raise TypeError(f"metadata must be a name and its text or None, not {type(metadata).__name__}")
     name, text = metadata if metadata is not None else (None, None)
     given = Given().struct(
         lib.QPY_LIST_OPTIONS,
@@ -322,7 +334,9 @@ def backup(path: str | os.PathLike[str]) -> Request[None]:
 def rewind(key: str, to: int, new_key: str | None = None) -> Request[Session]:
     """Go back to message `to` of a session, under a new key, "KEY@TO" when it is None: a fork
     there. The session itself keeps what came after."""
-    return fork(key, f"{key}@{to}" if new_key is None else new_key, at=to)
+    if new_key is None:
+        new_key = f"{text_of('key', key).decode()}@{int_of('to', to)}"
+    return fork(key, new_key, at=to)
 
 
 def uncompact(key: str) -> Request[None]:

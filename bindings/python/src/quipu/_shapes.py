@@ -90,6 +90,8 @@ def json_of(name: str, value: object) -> bytes:
         raise TypeError(f"{name} must be a value that JSON can hold: {error}") from None
     except ValueError as error:
         raise ValueError(f"{name} must be a value that JSON can hold: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{name} is nested too deeply") from None
 
 
 def milliseconds_of(name: str, seconds: object) -> int:
