@@ -54,7 +54,7 @@ macro(quipu_add_rooms)
       if(QUIPU_STATIC) # the linker sees through the rooms' borders; plain objects are there, too
         target_compile_options(qp_${room} PRIVATE -flto=auto -ffat-lto-objects)
       endif()
-      if(room STREQUAL "ent_sqlite")
+      if(room MATCHES "^(ent_sqlite|front)$") # front includes what ent_sqlite gives it
         target_link_libraries(qp_${room} PRIVATE SQLite::SQLite3)
       endif()
       if(room STREQUAL "ent_postgres")
