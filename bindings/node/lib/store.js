@@ -52,7 +52,8 @@ async function run(op, handle, given, signal, { waits = false, target = null } =
   }
   if (answer.status !== 0) {
     const error = errorOf(answer.status, answer.why);
-    if (error instanceof Cancelled && signal?.aborted) {
+    // A function that nobody waits for any more has failed: that is how the call ends.
+    if (signal?.aborted && (error instanceof Cancelled || given.functions.length > 0)) {
       throw signal.reason;
     }
     throw error;
@@ -140,7 +141,13 @@ class Store {
   }
 
   async #call(op, given, signal, read = () => undefined, more) {
-    return read(new Reader(await run(op, this.#handle, given, signal, more)));
+    let answer;
+    try {
+      answer = await run(op, this.#handle, given, signal, more);
+    } catch (error) {
+      throw given.functions.length > 0 && this.#closing !== null && !signal?.aborted ? new Misuse('the store is closed') : error;
+    }
+    return read(new Reader(answer));
   }
 
   /** Creates a session; with `existOk` an existing one is returned. */
