@@ -162,7 +162,8 @@ def list_(
     page before. `metadata` is a member's name and its text, or None for any; `parent` a key, for
     the forks of that session. Iterate over the store for all of them."""
     if metadata is not None and not (isinstance(metadata, (tuple, list)) and len(metadata) == 2):
-        raise TypeError(f"metadata must be a name and its text or None, not {type(metadata).__name__}")
+        kind = type(metadata).__name__
+        raise TypeError(f"metadata must be a name and its text or None, not {kind}")
     name, text = metadata if metadata is not None else (None, None)
     given = Given().struct(
         lib.QPY_LIST_OPTIONS,
