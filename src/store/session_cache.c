@@ -322,7 +322,8 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
     }
 }
 
-/* What an optimistic append relied on. The UPDATE fails where any of it is different. */
+/* What an optimistic append relied on. The UPDATE fails where any of it is different. While messages
+ * are pending an append looks at no watermark, and a program that indexes moves it all the time. */
 static qp_session_where session_cache_must_match(const qp_session *row)
 {
     qp_session_where where = {.id = ent_eq(row->id),
@@ -333,7 +334,6 @@ static qp_session_where session_cache_must_match(const qp_session *row)
                               .next_seq = ent_eq(row->next_seq),
                               .message_count = ent_eq(row->message_count),
                               .token_count = ent_eq(row->token_count),
-                              .indexed_seq = ent_eq(row->indexed_seq),
                               .index_pending = ent_bool_eq(row->index_pending),
                               .compact_seq = ent_eq(row->compact_seq),
                               .turn_seq = ent_eq(row->turn_seq),
@@ -342,6 +342,9 @@ static qp_session_where session_cache_must_match(const qp_session *row)
     assert(row->id != 0 && row->key.p != NULL);
     if (row->expires_at.has) {
         where.expires_at = ent_eq(row->expires_at.v);
+    }
+    if (!row->index_pending) {
+        where.indexed_seq = ent_eq(row->indexed_seq);
     }
     return where;
 }

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "ent_postgres/open.h"
+#include "postgres/client_t.h"
 #include "store/header.h"
 #include "store/last_change.h"
 #include "store/session_cache.h"
@@ -362,6 +363,34 @@ static void another_writer_is_noticed(void **state)
     quipu_close(mine);
 }
 
+/* A program that indexes moves the watermark behind the newest messages. An append relies on the mark
+ * that messages are pending, and on no watermark. */
+static void a_watermark_that_moves_costs_an_append_no_round_trip(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *mine = open_counted(uri);
+    quipu_store *other = st_open(uri);
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(mine, "k");
+    warm(mine, "k");
+    for (int i = 0; i < 3; i++) {
+        t_pg_execute(uri, "UPDATE sessions SET indexed_seq = indexed_seq + 1 WHERE lags");
+        assert_int_equal(trips_of_append(mine, "k"), 1);
+    }
+    /* Nothing was indexed yet. */
+    t_pg_execute(uri, "UPDATE sessions SET indexed_seq = 0");
+    T_OK(quipu_search_index(other, NULL, NULL, &err));
+    assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM sessions WHERE lags"), 0);
+    assert_int_equal(st_append(mine, "k", "behind it"), WARM + 4);
+    assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM sessions WHERE lags"), 1);
+    check_session(mine, "k", WARM + 4);
+    mt_clean(mine);
+    quipu_close(other);
+    quipu_close(mine);
+}
+
 static void a_session_that_another_deleted_is_gone(void **state)
 {
     char uri[T_PATH_MAX];
@@ -569,6 +598,7 @@ int main(void)
         cmocka_unit_test(as_many_sessions_are_cached_as_the_limit_says),
         cmocka_unit_test(a_row_with_more_text_than_the_limit_is_read_each_time),
         cmocka_unit_test(another_writer_is_noticed),
+        cmocka_unit_test(a_watermark_that_moves_costs_an_append_no_round_trip),
         cmocka_unit_test(a_session_that_another_deleted_is_gone),
         cmocka_unit_test(a_repeat_is_found_by_its_event_id),
         cmocka_unit_test(a_revision_is_compared_with_the_true_one),
