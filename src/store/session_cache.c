@@ -322,8 +322,9 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
     }
 }
 
-/* What an optimistic append relied on. The UPDATE fails where any of it is different. While messages
- * are pending an append looks at no watermark, and a program that indexes moves it all the time. */
+/* What an optimistic append relied on. The UPDATE fails where any of it is different. Of a session
+ * with messages that the search index lacks it relies on nothing of the index, which other programs
+ * bring up to date all the time: its own message is one more, and so it writes the mark again. */
 static qp_session_where session_cache_must_match(const qp_session *row)
 {
     qp_session_where where = {.id = ent_eq(row->id),
@@ -334,7 +335,6 @@ static qp_session_where session_cache_must_match(const qp_session *row)
                               .next_seq = ent_eq(row->next_seq),
                               .message_count = ent_eq(row->message_count),
                               .token_count = ent_eq(row->token_count),
-                              .index_pending = ent_bool_eq(row->index_pending),
                               .compact_seq = ent_eq(row->compact_seq),
                               .turn_seq = ent_eq(row->turn_seq),
                               .expires_at = ENT_IS_NULL};
@@ -344,6 +344,7 @@ static qp_session_where session_cache_must_match(const qp_session *row)
         where.expires_at = ent_eq(row->expires_at.v);
     }
     if (!row->index_pending) {
+        where.index_pending = ent_is(false);
         where.indexed_seq = ent_eq(row->indexed_seq);
     }
     return where;
@@ -364,6 +365,10 @@ quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_e
 
             if (compares) {
                 const qp_session_where where = session_cache_must_match(&entry->base);
+
+                if (entry->base.index_pending) {
+                    entry->patch.index_pending = ent_bool_set(true);
+                }
                 status =
                     qp_update_must_match(db, &qp_session_entity, &where, &entry->patch, reterr);
             } else {
