@@ -871,6 +871,12 @@ static size_t sql_search(sql_writer *w, unsigned operation)
             }
             return 0;
         }
+        /* In the order of numbers, which the primary key alone has. A planner whose statistics are
+         * older than the rows takes any index of the owner otherwise, and reads all that it has. */
+        if (searcher->add_row != NULL && mark == QP_MARK_OWNER) {
+            sql_puts(w, " ORDER BY ");
+            qp_sql_name(w->sql, w->entity->fields[w->entity->key[w->entity->key_count - 1]].column);
+        }
         return searcher->add_row == NULL
                    ? 0
                    : qp_search_keys(w->engine, w->entity) + w->entity->search_count;

@@ -525,6 +525,39 @@ static void look_ups_and_reads_go_down_the_key(void **state)
     ent_close(db);
 }
 
+/* The SELECT of an index, behind which the rows are written. */
+static void keep_rows_sql(void *ctx, const ent_trace_event *event)
+{
+    if (strstr(event->sql, "SELECT \"session_messages\"") == event->sql) {
+        keep_sql(ctx, event);
+    }
+}
+
+/* The server has no statistics of a new table and takes its rows for few: any index that begins
+ * with the session is as good to it, and all but one lead to every message that the session has. */
+static void what_is_indexed_is_read_down_the_key_before_there_are_statistics(void **state)
+{
+    const qp_message_where range = {.session_id = ent_eq((int64_t)K_NUMBER),
+                                    .seq = ent_between((int64_t)2, (int64_t)3)};
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_error err = {0};
+    ent_db *db;
+
+    (void)state;
+    st_create(store, "k");
+    st_append_many(store, "k", 3);
+    quipu_close(store);
+    db = et_connect(uri, 0);
+    ent_trace(db, keep_rows_sql, NULL);
+    T_OK(ent_begin(db, ENT_WRITE, &err));
+    T_OK(qp_message_index(db, &range, NULL, &err));
+    ent_rollback(db);
+    check_plan(uri, "using messages_pkey",
+               "((part = $1) AND (uid = $0) AND (seq >= $3) AND (seq <= $4))");
+    ent_close(db);
+}
+
 static void writes_go_down_the_key(void **state)
 {
     const int64_t id = K_NUMBER;
@@ -642,6 +675,7 @@ int main(void)
         cmocka_unit_test(the_shard_key_cannot_change),
         cmocka_unit_test(a_store_numbers_more_sessions_than_a_file_does),
         cmocka_unit_test(look_ups_and_reads_go_down_the_key),
+        cmocka_unit_test(what_is_indexed_is_read_down_the_key_before_there_are_statistics),
         cmocka_unit_test(writes_go_down_the_key),
         cmocka_unit_test(a_message_names_the_uid_of_a_session_that_was_read),
         cmocka_unit_test(a_rollback_forgets_the_uids_that_it_has_seen),
