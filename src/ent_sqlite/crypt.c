@@ -26,10 +26,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/be.h"
+#include "base/kdf.h"
 #include "base/sha256.h"
 #include "ent_sqlite/page_seal.h"
 /* The last one: its macros rename functions. */
-#include "ent_sqlite/libcrypto.h"
+#include "base/libcrypto.h"
 
 #define CRYPT_VERSION 1
 #define CRYPT_EPOCH 1                   /* of the file key, which stays */
@@ -72,21 +74,6 @@ struct qp_crypt {
     pid_t process;                                /* that drew them: a forked one draws its own */
 };
 
-static void crypt_put32(uint8_t *p, uint32_t value)
-{
-    assert(p != NULL);
-    p[0] = (uint8_t)(value >> 24);
-    p[1] = (uint8_t)(value >> 16);
-    p[2] = (uint8_t)(value >> 8);
-    p[3] = (uint8_t)value;
-}
-
-static void crypt_put64(uint8_t *p, uint64_t value)
-{
-    crypt_put32(p, (uint32_t)(value >> 32));
-    crypt_put32(p + 4, (uint32_t)value);
-}
-
 /* ---- the header block ------------------------------------------------------------------------ */
 
 /* Whether all numbers are in their ranges: they decide how much memory a key costs. */
@@ -96,10 +83,7 @@ static bool crypt_in_range(const qp_crypt_params *params)
     const bool scrypt = params->form == QP_CRYPT_SCRYPT;
 
     return size >= QP_PAGE_SIZE_MIN && size <= QP_PAGE_SIZE_MAX && (size & (size - 1)) == 0 &&
-           (scrypt ? params->log_n >= QP_CRYPT_LOG_N_MIN && params->log_n <= QP_CRYPT_LOG_N_MAX &&
-                         params->r >= 1 && params->r <= QP_CRYPT_R_MAX && params->p >= 1 &&
-                         params->p <= QP_CRYPT_P_MAX
-                   : params->form == QP_CRYPT_RAW);
+           (scrypt ? qp_scrypt_in_range(params->cost) : params->form == QP_CRYPT_RAW);
 }
 
 /* One copy. The checksum is for accidents and needs no key; what somebody changed on purpose fails
@@ -121,11 +105,10 @@ static qp_crypt_verdict crypt_copy_read(const uint8_t *copy, qp_crypt_params *re
     }
     *ret = (qp_crypt_params){.page_size = qp_page_u32(copy + CRYPT_PAGE_SIZE_AT),
                              .form = qp_page_u32(copy + CRYPT_FORM_AT),
-                             .log_n = qp_page_u32(copy + CRYPT_LOG_N_AT),
-                             .r = qp_page_u32(copy + CRYPT_R_AT),
-                             .p = qp_page_u32(copy + CRYPT_P_AT),
-                             .generation = (uint64_t)qp_page_u32(copy + CRYPT_GENERATION_AT) << 32 |
-                                           qp_page_u32(copy + CRYPT_GENERATION_AT + 4)};
+                             .cost = {.log_n = qp_page_u32(copy + CRYPT_LOG_N_AT),
+                                      .r = qp_page_u32(copy + CRYPT_R_AT),
+                                      .p = qp_page_u32(copy + CRYPT_P_AT)},
+                             .generation = qp_be64(copy + CRYPT_GENERATION_AT)};
     memcpy(ret->id, copy + CRYPT_ID_AT, QP_CRYPT_ID);
     memcpy(ret->salt, copy + CRYPT_SALT_AT, QP_CRYPT_SALT);
     memcpy(ret->wrapped, copy + CRYPT_WRAPPED_AT, QP_CRYPT_KEY);
@@ -165,13 +148,13 @@ void qp_crypt_copy_write(const qp_crypt_params *params, uint8_t ret_copy[QP_CRYP
     assert(crypt_in_range(params));
     memset(ret_copy, 0, QP_CRYPT_COPY);
     memcpy(ret_copy, crypt_magic, QP_CRYPT_MAGIC);
-    crypt_put32(ret_copy + CRYPT_VERSION_AT, CRYPT_VERSION);
-    crypt_put32(ret_copy + CRYPT_PAGE_SIZE_AT, params->page_size);
-    crypt_put32(ret_copy + CRYPT_FORM_AT, params->form);
-    crypt_put32(ret_copy + CRYPT_LOG_N_AT, params->log_n);
-    crypt_put32(ret_copy + CRYPT_R_AT, params->r);
-    crypt_put32(ret_copy + CRYPT_P_AT, params->p);
-    crypt_put64(ret_copy + CRYPT_GENERATION_AT, params->generation);
+    qp_put_be32(ret_copy + CRYPT_VERSION_AT, CRYPT_VERSION);
+    qp_put_be32(ret_copy + CRYPT_PAGE_SIZE_AT, params->page_size);
+    qp_put_be32(ret_copy + CRYPT_FORM_AT, params->form);
+    qp_put_be32(ret_copy + CRYPT_LOG_N_AT, params->cost.log_n);
+    qp_put_be32(ret_copy + CRYPT_R_AT, params->cost.r);
+    qp_put_be32(ret_copy + CRYPT_P_AT, params->cost.p);
+    qp_put_be64(ret_copy + CRYPT_GENERATION_AT, params->generation);
     memcpy(ret_copy + CRYPT_ID_AT, params->id, QP_CRYPT_ID);
     memcpy(ret_copy + CRYPT_SALT_AT, params->salt, QP_CRYPT_SALT);
     memcpy(ret_copy + CRYPT_WRAPPED_AT, params->wrapped, QP_CRYPT_KEY);
@@ -181,38 +164,17 @@ void qp_crypt_copy_write(const qp_crypt_params *params, uint8_t ret_copy[QP_CRYP
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static bool crypt_hmac(const void *key, size_t key_n, const uint8_t *data, size_t n,
-                       uint8_t ret[QP_SHA256_SIZE])
-{
-    unsigned size = 0;
-
-    assert(key != NULL && key_n <= 128);
-    return HMAC(EVP_sha256(), key, (int)key_n, data, n, ret, &size) != NULL &&
-           size == QP_SHA256_SIZE;
-}
-
-/* HKDF (RFC 5869) to `n` bytes, whole blocks. `info` is continued by the number of the file key. */
+/* HKDF to `n` bytes. `info` is continued by the number of the file key. */
 static bool crypt_expand(const uint8_t key[QP_CRYPT_KEY], const uint8_t salt[QP_CRYPT_SALT],
                          const char *info, uint8_t *ret, size_t n)
 {
-    uint8_t input[QP_SHA256_SIZE + sizeof(CRYPT_INFO) + 4 + 1];
-    uint8_t prk[QP_SHA256_SIZE];
+    uint8_t numbered[sizeof(CRYPT_INFO) + 4];
     const size_t info_n = strlen(info) + 1;
-    size_t before = 0; /* bytes of the block before, which the next one continues */
-    bool ok = crypt_hmac(salt, QP_CRYPT_SALT, key, QP_CRYPT_KEY, prk);
 
-    assert(n % QP_SHA256_SIZE == 0 && info_n <= sizeof(CRYPT_INFO));
-    for (size_t at = 0; ok && at < n; at += QP_SHA256_SIZE) {
-        memcpy(input + before, info, info_n);
-        crypt_put32(input + before + info_n, CRYPT_EPOCH);
-        input[before + info_n + 4] = (uint8_t)(at / QP_SHA256_SIZE + 1);
-        ok = crypt_hmac(prk, sizeof(prk), input, before + info_n + 5, ret + at);
-        before = QP_SHA256_SIZE;
-        memcpy(input, ret + at, QP_SHA256_SIZE);
-    }
-    OPENSSL_cleanse(prk, sizeof(prk));
-    OPENSSL_cleanse(input, sizeof(input));
-    return ok;
+    assert(info_n <= sizeof(CRYPT_INFO));
+    memcpy(numbered, info, info_n);
+    qp_put_be32(numbered + info_n, CRYPT_EPOCH);
+    return qp_hkdf(key, salt, numbered, info_n + 4, ret, n);
 }
 
 /* AES-256-GCM with a key of its own, which the salt makes: its nonce is zeros. The parameters are
@@ -379,9 +341,9 @@ static void crypt_aad(const qp_crypt_place *place, uint8_t ret[CRYPT_AAD])
     assert(place->number > 0);
     memset(ret, 0, 4);
     ret[0] = place->kind;
-    crypt_put32(ret + 4, place->number);
-    crypt_put64(ret + 8, place->at);
-    crypt_put64(ret + 16, place->salts);
+    qp_put_be32(ret + 4, place->number);
+    qp_put_be64(ret + 8, place->at);
+    qp_put_be64(ret + 16, place->salts);
 }
 
 /* Key, nonce and place of the page that follows. */
@@ -450,7 +412,7 @@ bool qp_crypt_seal(qp_crypt *self, const qp_crypt_place *place, const uint8_t *p
         return false;
     }
     blind = is_main ? random + QP_CRYPT_NONCE - 4 : blind;
-    crypt_put32(nonce, CRYPT_EPOCH | (blank && !is_main ? CRYPT_BLANK : 0));
+    qp_put_be32(nonce, CRYPT_EPOCH | (blank && !is_main ? CRYPT_BLANK : 0));
     memcpy(nonce + 4, random, QP_CRYPT_NONCE - 4);
     return crypt_begin(self, self->seal, true, place, nonce) &&
            EVP_CipherUpdate(self->seal, ret, &n, page, (int)content) == 1 &&
@@ -513,7 +475,7 @@ bool qp_crypt_frame(qp_crypt *self, uint32_t frame, uint8_t header[QP_CRYPT_FRAM
     int n = 0;
 
     assert(frame > 0);
-    crypt_put32(tweak + 4, frame);
+    qp_put_be32(tweak + 4, frame);
     memcpy(tweak + 8, header, 8);
     return EVP_CipherInit_ex(ctx, NULL, NULL, NULL, tweak, hides) == 1 &&
            EVP_CipherUpdate(ctx, header + 8, &n, header + 8, 16) == 1 && n == 16;

@@ -10,6 +10,8 @@
 
 #include <quipu/base.h>
 
+#include "base/kdf.h"
+
 #define QP_CRYPT_BLOCK 4096      /* bytes of the header block, before SQLite's first page */
 #define QP_CRYPT_COPY 2048       /* bytes of each of its two copies */
 #define QP_CRYPT_KEY 32          /* bytes of a master key, and of a file key */
@@ -31,10 +33,8 @@ typedef enum qp_crypt_form {
 /* What the header block says: how the user's key was made, and the file key, wrapped with it. */
 typedef struct qp_crypt_params {
     uint32_t page_size;
-    uint32_t form;  /* a qp_crypt_form */
-    uint32_t log_n; /* of scrypt: N = 2^log_n, else 0... */
-    uint32_t r;
-    uint32_t p;
+    uint32_t form; /* a qp_crypt_form */
+    qp_scrypt_cost cost;
     uint64_t generation;         /* how many user's keys the file has had: from 1 */
     uint8_t id[QP_CRYPT_ID];     /* of the file key: the same as long as the file */
     uint8_t salt[QP_CRYPT_SALT]; /* of this user's key */
@@ -50,16 +50,6 @@ typedef enum qp_crypt_verdict {
     QP_CRYPT_NEWER,  /* of a later version's layout */
     QP_CRYPT_DAMAGED /* of both copies a checksum does not fit, or a number is out of range */
 } qp_crypt_verdict;
-
-/* Limits of scrypt's parameters: those of another's file must not exhaust the memory. */
-#define QP_CRYPT_LOG_N_MIN 10
-#define QP_CRYPT_LOG_N_MAX 22
-#define QP_CRYPT_R_MAX 32
-#define QP_CRYPT_P_MAX 16
-/* Those of new files: 128 MiB, a fraction of a second. */
-#define QP_CRYPT_LOG_N 17
-#define QP_CRYPT_R 8
-#define QP_CRYPT_P 1
 
 /* Where a sealed page belongs: authenticated, so that it fits no other place. */
 typedef struct qp_crypt_place {

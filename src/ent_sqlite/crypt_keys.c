@@ -15,14 +15,15 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/kdf.h"
 #include "base/thread.h"
 /* The last one: its macros rename functions. */
-#include "ent_sqlite/libcrypto.h"
+#include "base/libcrypto.h"
 
 /* What another key replaces. */
 typedef struct keys_secret {
     size_t size;
-    uint8_t bytes[QP_KEYS_SECRET_MAX];
+    uint8_t bytes[QP_SECRET_MAX];
     bool passphrase;              /* what new files are made for */
     bool has_master;              /* scrypt ran for these parameters: */
     qp_crypt_params master_of;    /* only form, costs and salt count */
@@ -36,19 +37,6 @@ struct qp_keys {
     uint8_t file_id[QP_CRYPT_ID];   /* ...its file key has this id */
     uint8_t file_key[QP_CRYPT_KEY]; /* ...and is this */
 };
-
-/* The secret is checked as far as it can be without a file. */
-static quipu_status keys_check(const keys_secret *secret, quipu_error *reterr)
-{
-    if (secret->size == 0) {
-        return qp_error_set(reterr, QUIPU_INVALID, "the key of the store is empty");
-    }
-    if (secret->size > QP_KEYS_SECRET_MAX) {
-        return qp_error_set(reterr, QUIPU_LIMIT, "the key of the store has more than %d bytes",
-                            QP_KEYS_SECRET_MAX);
-    }
-    return QUIPU_OK;
-}
 
 /* The callback runs here alone, on the thread that opens the store. */
 quipu_status qp_keys_new(qp_keys_fn fn, void *ctx, bool passphrase, qp_keys **ret_keys,
@@ -68,7 +56,7 @@ quipu_status qp_keys_new(qp_keys_fn fn, void *ctx, bool passphrase, qp_keys **re
     }
     keys->secret.passphrase = passphrase;
     keys->secret.size = fn(ctx, keys->secret.bytes, sizeof(keys->secret.bytes));
-    status = keys_check(&keys->secret, reterr);
+    status = qp_secret_check(keys->secret.size, "store", reterr);
     if (status != QUIPU_OK) {
         qp_keys_free(keys);
         return status;
@@ -93,23 +81,19 @@ static bool keys_has(const keys_secret *secret, const qp_crypt_params *params)
     const qp_crypt_params *of = &secret->master_of;
 
     assert(params->form == QP_CRYPT_SCRYPT);
-    return secret->has_master && of->log_n == params->log_n && of->r == params->r &&
-           of->p == params->p && memcmp(of->salt, params->salt, QP_CRYPT_SALT) == 0;
+    return secret->has_master && memcmp(&of->cost, &params->cost, sizeof(of->cost)) == 0 &&
+           memcmp(of->salt, params->salt, QP_CRYPT_SALT) == 0;
 }
 
-/* Runs scrypt with the mutex held. 128 * N * r bytes, and a little. */
+/* Runs scrypt with the mutex held. */
 static bool keys_stretch(keys_secret *secret, const qp_crypt_params *params)
 {
-    const uint64_t n = UINT64_C(1) << params->log_n;
-    const uint64_t memory = 128 * n * params->r + 128 * (uint64_t)params->r * params->p;
-
-    assert(params->log_n <= QP_CRYPT_LOG_N_MAX);
+    assert(secret->size > 0);
     if (keys_has(secret, params)) {
         return true;
     }
-    secret->has_master = EVP_PBE_scrypt((const char *)secret->bytes, secret->size, params->salt,
-                                        QP_CRYPT_SALT, n, params->r, params->p, memory + (1U << 20),
-                                        secret->master, QP_CRYPT_KEY) == 1;
+    secret->has_master =
+        qp_scrypt(secret->bytes, secret->size, params->salt, params->cost, secret->master);
     secret->master_of = *params;
     secret->passphrase = secret->passphrase || secret->has_master; /* its copies have one, too */
     return secret->has_master;
@@ -226,9 +210,8 @@ static qp_keys_result keys_wrap(qp_keys *keys, const uint8_t file_key[QP_CRYPT_K
     qp_mutex_unlock(&keys->mutex);
     assert(params->generation > 0);
     params->form = passphrase ? QP_CRYPT_SCRYPT : QP_CRYPT_RAW;
-    params->log_n = passphrase ? QP_CRYPT_LOG_N : 0;
-    params->r = passphrase ? QP_CRYPT_R : 0;
-    params->p = passphrase ? QP_CRYPT_P : 0;
+    params->cost = passphrase ? (qp_scrypt_cost){QP_SCRYPT_LOG_N, QP_SCRYPT_R, QP_SCRYPT_P}
+                              : (qp_scrypt_cost){0};
     if (RAND_bytes(params->salt, QP_CRYPT_SALT) == 1) {
         result = keys_master(keys, params, master);
     }

@@ -10,8 +10,6 @@
 
 #include "ent_sqlite/crypt.h"
 
-#define QP_KEYS_SECRET_MAX 1024 /* bytes of a passphrase */
-
 /* Gives the key or passphrase; the type of quipu_key_fn. */
 typedef size_t (*qp_keys_fn)(void *ctx, void *ret_key, size_t size);
 

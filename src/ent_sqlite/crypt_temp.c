@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* The last one: its macros rename functions. */
-#include "ent_sqlite/libcrypto.h"
+#include "base/libcrypto.h"
 
 #define TEMP_BLOCK 4096
 #define TEMP_NONCE 12

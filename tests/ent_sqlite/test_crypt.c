@@ -630,15 +630,15 @@ static void a_passphrase_opens_what_it_made(void **state)
 
 static void a_key_is_1_to_1024_bytes(void **state)
 {
-    static const char zeros[QP_KEYS_SECRET_MAX + 1];
-    cr_secret secret = {zeros, QP_KEYS_SECRET_MAX};
+    static const char zeros[QP_SECRET_MAX + 1];
+    cr_secret secret = {zeros, QP_SECRET_MAX};
     qp_keys *keys = NULL;
 
     (void)state;
     T_OK(qp_keys_new(cr_give, &secret, true, &keys, NULL));
     qp_keys_free(keys);
     keys = NULL;
-    secret.n = QP_KEYS_SECRET_MAX + 1;
+    secret.n = QP_SECRET_MAX + 1;
     T_STATUS(qp_keys_new(cr_give, &secret, true, &keys, NULL), QUIPU_LIMIT);
     secret.n = 0;
     T_STATUS(qp_keys_new(cr_give, &secret, true, &keys, NULL), QUIPU_INVALID);

@@ -1,8 +1,8 @@
 /* OpenSSL's libcrypto, loaded when the first encrypted file is opened (decision 14). Its headers
  * are not used: the functions below have had these types since version 1.1, and a build needs
  * no package for them. */
-#ifndef QP_ENT_SQLITE_LIBCRYPTO_H
-#define QP_ENT_SQLITE_LIBCRYPTO_H
+#ifndef QP_BASE_LIBCRYPTO_H
+#define QP_BASE_LIBCRYPTO_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ typedef struct engine_st ENGINE;
 #define QP_GCM_GET_TAG 0x10 /* EVP_CTRL_AEAD_GET_TAG */
 #define QP_GCM_SET_TAG 0x11 /* EVP_CTRL_AEAD_SET_TAG */
 
-/* Every function that the room calls: result, name, parameters. */
+/* Every function that is called: result, name, parameters. */
 #define QP_LIBCRYPTO_MAP(X)                                                                        \
     X(EVP_CIPHER_CTX *, EVP_CIPHER_CTX_new, (void))                                                \
     X(void, EVP_CIPHER_CTX_free, (EVP_CIPHER_CTX * ctx))                                           \

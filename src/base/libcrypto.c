@@ -1,7 +1,8 @@
 /* Loading libcrypto, once a process, when the first encrypted file is opened (decision 14).
  *
  * Owns: qp_libcrypto, the table of its functions, constant after loading.
- * Called by: crypt_keys.c, before anything is encrypted or decrypted.
+ * Called by: ent_sqlite/crypt_keys.c and the encryption of exports in store, before anything is
+ * encrypted or decrypted.
  * Threads: any; qp_once_run() orders the writes of the table before every use. No locks. */
 #include "base/port.h"
 
@@ -12,7 +13,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 /* The last one: its macros rename what dlsym() is asked for otherwise. */
-#include "ent_sqlite/libcrypto.h"
+#include "base/libcrypto.h"
 
 /* The newest first; both have all functions of the table. */
 #if defined(__APPLE__)
