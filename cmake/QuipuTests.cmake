@@ -82,7 +82,8 @@ set(quipu_tests_of_every_engine
     contract.session_cache_thread contract.store_call contract.store_cap contract.store_close_thread
     contract.store_compact contract.store_copy_thread
     contract.store_corruption_long contract.store_erase contract.store_expiry
-    contract.store_expiry_thread contract.store_export contract.store_factor contract.store_fields
+    contract.store_expiry_thread contract.store_export contract.store_export_encrypted
+    contract.store_factor contract.store_fields
     contract.store_fork
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
     contract.store_hash_chain contract.store_hash_model

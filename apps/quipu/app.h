@@ -282,6 +282,25 @@ bool app_key_options(const app_call *call, quipu_open_options *options);
  * variables of that name; false: there is none, or it cannot be used, reported. key.c. */
 bool app_new_key_options(const app_call *call, quipu_open_options *options);
 
+/* The options of verbs that read an encrypted export. */
+#define APP_EXPORT_KEY_OPTIONS                                                                     \
+    {.name = "export-key-file",                                                                    \
+     .value = "FILE",                                                                              \
+     .help = "of an encrypted export: its key [$QUIPU_EXPORT_KEY_FILE, else the store's]"},        \
+        {.name = "export-passphrase-file",                                                         \
+         .value = "FILE",                                                                          \
+         .help = "of an encrypted export: its passphrase [$QUIPU_EXPORT_PASSPHRASE_FILE]"}
+
+/* Sets the key of the options to that of an encrypted export, which the terminal is asked for when
+ * nothing names it; `makes`: of a new one. False: there is none, or it cannot be used, reported.
+ * key.c. */
+bool app_export_key_options(const app_call *call, bool makes, quipu_open_options *options);
+
+/* Whether an option names it: then an export that is not encrypted is refused. */
+bool app_export_key_is_named(const app_call *call);
+
+#define APP_EXPORT_ENCRYPTED "quipu export enc" /* an encrypted export begins with it */
+
 /* Opens the store of the call with these options. Returns an exit code; a failure is reported with
  * the path and what to do. */
 int app_open(const app_call *call, app_need need, quipu_store **ret_store);

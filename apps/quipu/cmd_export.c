@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "export_as.h"
 #include "output.h"
@@ -18,6 +19,8 @@ static const app_option export_options[] = {
      .choices = APP_EXPORT_FORMATS,
      .help = "of one session: to read, or for other programs"},
     {.name = "flat", .help = "write each fork with all its messages, as a session of its own"},
+    {.name = "encrypt", .help = "encrypt the export; without a key's file, ask for a passphrase"},
+    APP_EXPORT_KEY_OPTIONS,
     {.name = NULL},
 };
 
@@ -25,7 +28,8 @@ typedef struct export_run {
     FILE *out;
     app_progress progress;
     int64_t lines;
-    int error; /* errno of a write that failed */
+    bool encrypted; /* what is written has no lines */
+    int error;      /* errno of a write that failed */
 } export_run;
 
 /* The library's write callback; counts lines for the bar and remembers errno. */
@@ -38,7 +42,7 @@ static quipu_status export_write(void *ctx, const void *bytes, size_t n)
         run->error = errno;
         return run->error == ENOSPC ? QUIPU_FULL : QUIPU_IO;
     }
-    for (const char *at = memchr(bytes, '\n', n); at != NULL;
+    for (const char *at = run->encrypted ? NULL : memchr(bytes, '\n', n); at != NULL;
          at = memchr(at + 1, '\n', (size_t)(end - at - 1))) {
         run->lines++;
     }
@@ -79,12 +83,29 @@ static bool export_is_foreign(const app_call *call)
     return format != NULL && strcmp(format, "quipu") != 0;
 }
 
+/* --encrypt: the key, from where it was named. False: reported. */
+static bool export_key(const app_call *call, quipu_export_options *options)
+{
+    quipu_open_options key = QUIPU_OPEN_OPTIONS_INIT;
+
+    if (!app_given(call, "encrypt")) {
+        return true;
+    }
+    if (!app_export_key_options(call, true, &key)) {
+        return false;
+    }
+    options->flags |= (key.flags & QUIPU_OPEN_PASSPHRASE) != 0 ? QUIPU_EXPORT_PASSPHRASE : 0;
+    options->encryption_key = key.key;
+    options->encryption_key_ctx = key.key_ctx;
+    return true;
+}
+
 /* Exports to a stream. A write error is reported by errno, everything else by the library's
  * error. */
 static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_transfer *ret_done)
 {
     quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
-    export_run run = {.out = out};
+    export_run run = {.out = out, .encrypted = app_given(call, "encrypt")};
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
@@ -94,6 +115,9 @@ static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_
     }
     options.key = app_argument(call, 0);
     options.flags = app_given(call, "flat") ? QUIPU_EXPORT_FLAT : 0;
+    if (!export_key(call, &options)) {
+        return APP_USAGE;
+    }
     within.cancel = app_signals_begin();
     app_progress_begin(&run.progress, call, "exporting", "lines", export_total(call, store));
     status = quipu_store_export(store, &options, export_write, &run, &within, ret_done, &error);
@@ -140,6 +164,28 @@ static void export_print(const app_call *call, const quipu_transfer *done)
            done->sessions, done->messages, done->states, done->memories);
 }
 
+/* Options that do not go together. `file`: the export goes to one, and not to stdout. */
+static int export_check(const app_call *call, bool file)
+{
+    const bool encrypted = app_given(call, "encrypt");
+
+    if (!file && (app_given(call, "json") || app_given(call, "force"))) {
+        return app_usage(call, "--json and --force go with --output FILE");
+    }
+    if (export_is_foreign(call) &&
+        (call->argument_count == 0 || app_given(call, "flat") || encrypted)) {
+        return app_usage(call, "--format %s needs a KEY, and goes without --flat and --encrypt",
+                         app_value(call, "format"));
+    }
+    if (!encrypted && app_export_key_is_named(call)) {
+        return app_usage(call, "a key of the export goes with --encrypt");
+    }
+    if (encrypted && !file && isatty(STDOUT_FILENO) == 1) {
+        return app_usage(call, "--encrypt writes bytes, not text: name a file by --output");
+    }
+    return APP_OK;
+}
+
 /* To a file: written beside it, then renamed; to stdout: as it comes. */
 static int export_verb(const app_call *call)
 {
@@ -148,14 +194,10 @@ static int export_verb(const app_call *call)
     quipu_transfer done = QUIPU_TRANSFER_INIT;
     app_output output;
     quipu_store *store = NULL;
-    int code;
+    int code = export_check(call, file);
 
-    if (!file && (app_given(call, "json") || app_given(call, "force"))) {
-        return app_usage(call, "--json and --force go with --output FILE");
-    }
-    if (export_is_foreign(call) && (call->argument_count == 0 || app_given(call, "flat"))) {
-        return app_usage(call, "--format %s needs a KEY, and goes without --flat",
-                         app_value(call, "format"));
+    if (code != APP_OK) {
+        return code;
     }
     code = app_open(call, APP_NEED_READ, &store);
     if (code == APP_OK && !file) {
@@ -189,7 +231,8 @@ const app_verb app_verb_export = {
     .summary = "write the store, or a session, as JSON Lines",
     .note = "Examples:\n"
             "  quipu export trip --format html --output trip.html\n"
-            "  quipu export > chats.jsonl",
+            "  quipu export > chats.jsonl\n"
+            "  quipu export --encrypt --output chats.enc",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_QUIET,
     .options = export_options,
     .run = export_verb,

@@ -26,6 +26,7 @@ static const app_option import_options[] = {
      .help = "when another session has the key; default: fail"},
     {.name = "prefix", .value = "TEXT", .help = "keys begin with this, not with the kind"},
     {.name = "map", .value = "LIST", .help = "chat: other names of members: role=who,content=text"},
+    APP_EXPORT_KEY_OPTIONS,
     {.name = NULL},
 };
 
@@ -211,6 +212,7 @@ typedef struct import_input {
     size_t n;
     bool database;
     bool is_export;
+    bool encrypted; /* the export */
 } import_input;
 
 typedef struct import_stream {
@@ -251,13 +253,22 @@ static int import_export(const app_call *call, const import_input *input, quipu_
     const char *path = input->path;
     import_stream stream = {.input = input};
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
+    quipu_import_options options = QUIPU_IMPORT_OPTIONS_INIT;
+    quipu_open_options key = QUIPU_OPEN_OPTIONS_INIT;
     quipu_transfer done = QUIPU_TRANSFER_INIT;
     quipu_error error = {0};
     quipu_status status;
 
+    if (input->encrypted || app_export_key_is_named(call)) {
+        if (!app_export_key_options(call, false, &key)) {
+            return APP_USAGE;
+        }
+        options.encryption_key = key.key;
+        options.encryption_key_ctx = key.key_ctx;
+    }
     within.cancel = import_cancel(input);
     app_progress_begin(&stream.progress, call, "reading", APP_BYTES, app_input_bytes(input->file));
-    status = quipu_store_import(store, NULL, import_read, &stream, &within, &done, &error);
+    status = quipu_store_import(store, &options, import_read, &stream, &within, &done, &error);
     app_progress_end(&stream.progress);
     if (status != QUIPU_OK) {
         const int code = app_fail(call, path, status, &error);
@@ -405,6 +416,13 @@ static int import_input_run(const app_call *call, const import_input *input)
     return code;
 }
 
+/* An encrypted export has a mark of its own. */
+static bool import_is_encrypted(const import_input *input)
+{
+    return input->n >= sizeof(APP_EXPORT_ENCRYPTED) - 1 &&
+           memcmp(input->head, APP_EXPORT_ENCRYPTED, sizeof(APP_EXPORT_ENCRYPTED) - 1) == 0;
+}
+
 /* An export begins with its mark; what is left of one that is cut off or damaged gets the errors of
  * an export, which say so. */
 static bool import_is_export(const import_input *input)
@@ -436,7 +454,8 @@ static int import_file(const app_call *call, const char *path)
     }
     input.n = fread(input.head, 1, sizeof(input.head), input.file);
     input.database = app_is_database(input.head, input.n);
-    input.is_export = import_is_export(&input);
+    input.encrypted = import_is_encrypted(&input);
+    input.is_export = input.encrypted || import_is_export(&input);
     if (input.database && (piped || fseek(input.file, 0, SEEK_SET) != 0)) {
         app_report(call, "%s: a database cannot be read from a pipe: name its file", path);
         code = APP_FAILURE;
@@ -476,7 +495,8 @@ const app_verb app_verb_import = {
             "\n"
             "Examples:\n"
             "  quipu import --dry-run \"$(llm logs path)\"\n"
-            "  quipu import conversations.json --prefix gpt/",
+            "  quipu import conversations.json --prefix gpt/\n"
+            "  quipu import chats.enc --export-key-file export.key",
     .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = import_options,
     .run = import_run,

@@ -8,6 +8,7 @@ static const app_option verify_options[] = {
     {.name = "against",
      .value = "FILE",
      .help = "prove that nothing of FILE is lost: heads, an export or a backup; -: stdin"},
+    APP_EXPORT_KEY_OPTIONS,
     {.name = NULL},
 };
 

@@ -1,25 +1,31 @@
-/* The key of an encrypted store, and the one that "quipu rekey" gives it: each from a file that an
- * environment variable or an option names, and never from the command line itself, which every user
- * of the machine can read.
+/* The key of an encrypted store, the one that "quipu rekey" gives it, and that of an encrypted
+ * export: each from a file that an environment variable or an option names, that of an export also
+ * typed on the terminal, and never from the command line itself, which every user of the machine
+ * can read.
  *
- * Owns: the bytes of both keys of this run; they stay until the program ends, because verbs open
+ * Owns: the bytes of the keys of this run; they stay until the program ends, because verbs open
  * several stores.
- * Called by: app_open_options(), before a store is opened, and cmd_rekey.c, on the first thread. No
- * locks. */
+ * Called by: app_open_options(), before a store is opened; cmd_rekey.c; cmd_export.c, cmd_import.c
+ * and problems.c for exports. On the first thread, no locks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include "app.h"
 
 #define KEY_RAW 32        /* bytes of a key */
 #define KEY_HEX 64        /* digits of one as text */
 #define KEY_FILE_MAX 1024 /* bytes of a passphrase */
+#define KEY_CTRL_C 3      /* the byte that a terminal gives for it */
 #define KEY_VARIABLE "QUIPU_KEY_FILE"
 #define KEY_PHRASE_VARIABLE "QUIPU_PASSPHRASE_FILE"
 #define KEY_NEW_VARIABLE "QUIPU_NEW_KEY_FILE"
 #define KEY_NEW_PHRASE_VARIABLE "QUIPU_NEW_PASSPHRASE_FILE"
+#define KEY_EXPORT_VARIABLE "QUIPU_EXPORT_KEY_FILE"
+#define KEY_EXPORT_PHRASE_VARIABLE "QUIPU_EXPORT_PASSPHRASE_FILE"
 
 /* What the callback gives. */
 typedef struct key_secret {
@@ -29,6 +35,7 @@ typedef struct key_secret {
 
 static key_secret key_current;
 static key_secret key_new;
+static key_secret key_export;
 
 /* A file that may hold a key. */
 typedef struct key_place {
@@ -124,6 +131,15 @@ static bool key_is_phrase(const app_call *call, key_place place, key_secret *sec
     return true;
 }
 
+/* Sets the key of `options`. */
+static void key_set(key_secret *secret, bool passphrase, quipu_open_options *options)
+{
+    options->flags &= ~QUIPU_OPEN_PASSPHRASE;
+    options->flags |= passphrase ? QUIPU_OPEN_PASSPHRASE : 0;
+    options->key = key_give;
+    options->key_ctx = secret;
+}
+
 /* Reads the one of both files that was given, and sets the key of `options`. */
 static bool key_load(const app_call *call, key_place raw, key_place phrase, key_secret *secret,
                      quipu_open_options *options)
@@ -140,10 +156,7 @@ static bool key_load(const app_call *call, key_place raw, key_place phrase, key_
             : !key_read(call, phrase, secret) || !key_is_phrase(call, phrase, secret)) {
         return false;
     }
-    options->flags &= ~QUIPU_OPEN_PASSPHRASE;
-    options->flags |= phrase.path != NULL ? QUIPU_OPEN_PASSPHRASE : 0;
-    options->key = key_give;
-    options->key_ctx = secret;
+    key_set(secret, phrase.path != NULL, options);
     return true;
 }
 
@@ -175,4 +188,93 @@ bool app_new_key_options(const app_call *call, quipu_open_options *options)
                          "make one: (umask 077; openssl rand -hex 32 >FILE)");
     }
     return options->key != NULL;
+}
+
+/* ---- exports --------------------------------------------------------------------------------- */
+
+/* A line of the terminal, which does not show it. 0: none, or too long. ISIG is off so that no
+ * signal ends the program before the terminal is as it was: Ctrl-C and Ctrl-D end the line. */
+static size_t key_ask(FILE *terminal, const char *prompt, char *ret, size_t size)
+{
+    struct termios was;
+    struct termios silent;
+    size_t n = 0;
+    int c = EOF;
+
+    if (tcgetattr(fileno(terminal), &was) != 0) {
+        return 0;
+    }
+    silent = was;
+    silent.c_lflag &= ~(tcflag_t)(ECHO | ISIG);
+    silent.c_cc[VEOL] = KEY_CTRL_C;
+    (void)tcsetattr(fileno(terminal), TCSAFLUSH, &silent);
+    fputs(prompt, terminal);
+    fflush(terminal);
+    while ((c = fgetc(terminal)) != EOF && c != '\n' && c != KEY_CTRL_C) {
+        if (n < size) {
+            ret[n] = (char)c;
+        }
+        n++;
+    }
+    (void)tcsetattr(fileno(terminal), TCSAFLUSH, &was);
+    fputs("\n", terminal);
+    return c == '\n' && n <= size ? n : 0;
+}
+
+/* Asks for the passphrase of an export; twice for a new one. */
+static bool key_from_terminal(const app_call *call, bool makes)
+{
+    key_secret *secret = &key_export;
+    char again[KEY_FILE_MAX];
+    FILE *terminal = isatty(STDERR_FILENO) == 1 ? fopen("/dev/tty", "r+e") : NULL;
+    bool same = true;
+
+    if (terminal == NULL) {
+        app_report(call, "the key of the export is missing: name its file by --export-key-file, or "
+                         "that of a passphrase by --export-passphrase-file");
+        return false;
+    }
+    (void)setvbuf(terminal, NULL, _IONBF, 0);
+    secret->n = key_ask(terminal, "passphrase of the export: ", secret->bytes, KEY_FILE_MAX);
+    if (makes && secret->n > 0) {
+        same = key_ask(terminal, "the same again: ", again, sizeof(again)) == secret->n &&
+               memcmp(again, secret->bytes, secret->n) == 0;
+    }
+    fclose(terminal);
+    if (secret->n == 0 || !same) {
+        app_report(call, same ? "a passphrase has 1 to 1024 bytes" : "these are two passphrases");
+        return false;
+    }
+    return true;
+}
+
+bool app_export_key_is_named(const app_call *call)
+{
+    return app_given(call, "export-key-file") || app_given(call, "export-passphrase-file");
+}
+
+/* The options, else the variables of exports, else those of the store, else the terminal. */
+bool app_export_key_options(const app_call *call, bool makes, quipu_open_options *options)
+{
+    const key_place places[][2] = {
+        {{"--export-key-file", app_value(call, "export-key-file")},
+         {"--export-passphrase-file", app_value(call, "export-passphrase-file")}},
+        {{KEY_EXPORT_VARIABLE, getenv(KEY_EXPORT_VARIABLE)},
+         {KEY_EXPORT_PHRASE_VARIABLE, getenv(KEY_EXPORT_PHRASE_VARIABLE)}},
+        {{KEY_VARIABLE, getenv(KEY_VARIABLE)}, {KEY_PHRASE_VARIABLE, getenv(KEY_PHRASE_VARIABLE)}},
+    };
+
+    options->key = NULL;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && options->key == NULL; i++) {
+        if (!key_load(call, places[i][0], places[i][1], &key_export, options)) {
+            return false;
+        }
+    }
+    if (options->key == NULL) {
+        if (!key_from_terminal(call, makes)) {
+            return false;
+        }
+        key_set(&key_export, true, options);
+    }
+    return true;
 }

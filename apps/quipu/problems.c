@@ -170,6 +170,27 @@ static quipu_status problems_read(void *ctx, void *ret_bytes, size_t size, size_
     return *ret_n == 0 && ferror(file) ? QUIPU_IO : QUIPU_OK;
 }
 
+/* Adds the key where what was known is encrypted, or its key is named. An export and heads begin
+ * with a brace. False: reported. */
+static bool problems_key(const app_call *call, FILE *known, quipu_compared *compared)
+{
+    quipu_open_options key = QUIPU_OPEN_OPTIONS_INIT;
+    const int first = getc(known);
+
+    if (first != EOF) {
+        (void)ungetc(first, known);
+    }
+    if (first != APP_EXPORT_ENCRYPTED[0] && !app_export_key_is_named(call)) {
+        return true;
+    }
+    if (!app_export_key_options(call, false, &key)) {
+        return false;
+    }
+    compared->encryption_key = key.key;
+    compared->encryption_key_ctx = key.key_ctx;
+    return true;
+}
+
 /* What a check has found. `what` names the part that failed. */
 typedef struct problems_done {
     quipu_verified verified;
@@ -210,6 +231,9 @@ int app_problems(const app_call *call, quipu_store *store, bool repair, FILE *kn
     quipu_error error = {0};
     quipu_status status;
 
+    if (known != NULL && !problems_key(call, known, &done.compared)) {
+        return APP_USAGE;
+    }
     if (view.json) {
         app_json_open(&view.out, NULL, '{');
         app_json_open(&view.out, "problems", '[');

@@ -30,8 +30,10 @@ typedef quipu_status (*quipu_read_fn)(void *ctx, void *ret_bytes, size_t size, s
 
 typedef struct quipu_export_options {
     uint32_t struct_size;
-    uint32_t flags; /* QUIPU_EXPORT_* */
-    quipu_str key;  /* this session and those it was forked from; absent: everything */
+    uint32_t flags;              /* QUIPU_EXPORT_* */
+    quipu_str key;               /* this session and those it was forked from; absent: everything */
+    quipu_key_fn encryption_key; /* encrypts the export with the key that it gives; or NULL */
+    void *encryption_key_ctx;
 } quipu_export_options;
 
 #define QUIPU_EXPORT_OPTIONS_INIT QUIPU_INIT(quipu_export_options)
@@ -40,6 +42,9 @@ typedef struct quipu_export_options {
 /* Instead of an export, write the head of each session, a line each: what
  * quipu_store_verify_against() compares a store with later. */
 #define QUIPU_EXPORT_HEADS 2u
+/* The encryption key is a passphrase of 1 to 1024 bytes, from which scrypt derives a key; without
+ * the flag it is one of exactly 32 bytes. An encrypted export says which it is. */
+#define QUIPU_EXPORT_PASSPHRASE 4u
 
 /* What an export wrote or an import read. */
 typedef struct quipu_transfer {
@@ -61,11 +66,15 @@ typedef struct quipu_transfer {
  * always gives the same bytes. docs/export.md describes the format, docs/integrity.md that of
  * heads.
  *
+ * With `encryption_key`, which is called once, these lines are written encrypted: every byte of the
+ * output but its header is AES-256-GCM's, with a key of its own for each export
+ * (docs/encryption.md). The store itself need not be encrypted, and may be a server's.
+ *
  * Ownership: `options` and `ret_done` may be NULL.
- * Threads:   any, same store; `write` runs on the caller's.
- * Errors:    QUIPU_NOT_FOUND (the key), QUIPU_INVALID (the key is not UTF-8), QUIPU_LIMIT,
- *            QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE, and
- *            any status of `write`.
+ * Threads:   any, same store; `write` and `encryption_key` run on the caller's.
+ * Errors:    QUIPU_NOT_FOUND (the key), QUIPU_INVALID (the key is not UTF-8, an encryption key has
+ *            another length), QUIPU_UNSUPPORTED (no libcrypto), QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO,
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE, and any status of `write`.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_export(
@@ -74,8 +83,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_export(
 
 typedef struct quipu_import_options {
     uint32_t struct_size;
-    uint32_t flags;         /* QUIPU_IMPORT_* */
-    int64_t line_bytes_max; /* 0: QUIPU_LINE_BYTES_MAX, which is also the maximum */
+    uint32_t flags;              /* QUIPU_IMPORT_* */
+    int64_t line_bytes_max;      /* 0: QUIPU_LINE_BYTES_MAX, which is also the maximum */
+    quipu_key_fn encryption_key; /* of an encrypted export; NULL: it is not encrypted */
+    void *encryption_key_ctx;
 } quipu_import_options;
 
 #define QUIPU_IMPORT_OPTIONS_INIT QUIPU_INIT(quipu_import_options)
@@ -94,12 +105,18 @@ typedef struct quipu_import_options {
  * call holds the write lock. A deleted session that forks share is stored before them; when the
  * import fails in between, a repeat or a repair removes it.
  *
+ * An encrypted export is read to its end and verified before anything of it is stored; its
+ * encrypted bytes wait in a temporary file. `encryption_key` is called once, and is refused for an
+ * export that is not encrypted.
+ *
  * Ownership: `options` and `ret_done` may be NULL.
- * Threads:   any, same store; `read` runs on the caller's.
- * Errors:    QUIPU_INVALID (no export, a wrong line, a missing end), QUIPU_NEWER (another major),
- *            QUIPU_EXISTS, QUIPU_CONFLICT, QUIPU_LIMIT, QUIPU_UNKNOWN (repeat it), QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE, and
- *            any status of `read`.
+ * Threads:   any, same store; `read` and `encryption_key` run on the caller's.
+ * Errors:    QUIPU_INVALID (no export, a wrong line, a missing end, another encryption key),
+ *            QUIPU_NEWER (another major), QUIPU_EXISTS, QUIPU_CONFLICT, QUIPU_LIMIT, QUIPU_UNKNOWN
+ *            (repeat it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT (also an encrypted export
+ *            that is damaged or was changed), QUIPU_UNSUPPORTED (no libcrypto), QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE (also an encryption key that is missing, or not needed),
+ *            and any status of `read`.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_import(
@@ -439,6 +456,9 @@ typedef struct quipu_compared {
     int64_t unhashed; /* no hash was known: only numbers were compared */
     int64_t removed;  /* the session was deleted, erased or swept since */
     int64_t problems;
+    quipu_key_fn encryption_key; /* in: of an encrypted export or encrypted heads; NULL: it is not
+                                  * encrypted. Called as in quipu_store_import() */
+    void *encryption_key_ctx;    /* in */
 } quipu_compared;
 
 #define QUIPU_COMPARED_INIT QUIPU_INIT(quipu_compared)
@@ -457,10 +477,11 @@ typedef struct quipu_compared {
  * or in another place (docs/integrity.md).
  *
  * Ownership: `fn` and `ret_compared` may be NULL.
- * Threads:   any, same store; `read` and `fn` run on the caller's.
+ * Threads:   any, same store; `read`, `fn` and `encryption_key` run on the caller's.
  * Errors:    QUIPU_INVALID (a line that is no head and no line of an export; an export that is
  *            cut), QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE, and any status of `read`.
+ *            QUIPU_MISUSE, for what is encrypted those of quipu_store_import(), and any status of
+ *            `read`.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify_against(

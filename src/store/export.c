@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/sum.h"
+#include "store/export_crypt.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
 #include "store/fork_chain.h"
@@ -33,7 +34,7 @@
 #include "store/purge.h"
 
 #define EXPORT_CHUNK ((size_t)64 * 1024) /* handed to the caller at a time, or a line */
-#define EXPORT_FLAGS (QUIPU_EXPORT_FLAT | QUIPU_EXPORT_HEADS)
+#define EXPORT_FLAGS (QUIPU_EXPORT_FLAT | QUIPU_EXPORT_HEADS | QUIPU_EXPORT_PASSPHRASE)
 /* A chunk that is almost full, and behind it the longest line. */
 #define EXPORT_BUFFER_MAX ((size_t)QUIPU_LINE_BYTES_MAX + EXPORT_CHUNK)
 
@@ -903,8 +904,68 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return status == QUIPU_OK ? export_flush(run, reterr) : status;
 }
 
+/* The caller's options, checked. */
+static quipu_status export_options(export_run *run, const quipu_export_options *options,
+                                   quipu_error *reterr)
+{
+    quipu_export_options *given = &run->options;
+    quipu_status status =
+        qp_options_read(given, sizeof(*given), options, "quipu_export_options", reterr);
+    const bool passphrase = (given->flags & QUIPU_EXPORT_PASSPHRASE) != 0;
+
+    if (status == QUIPU_OK &&
+        (run->write == NULL || (given->flags & ~(uint32_t)EXPORT_FLAGS) != 0 ||
+         (passphrase && given->encryption_key == NULL))) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "export needs somewhere to write, flags of QUIPU_EXPORT_*, and for a "
+                              "passphrase encryption_key");
+    }
+    return status == QUIPU_OK && given->key.p != NULL ? qp_key_check(given->key, reterr) : status;
+}
+
 /* On a reading connection, where the store has any: an export that takes minutes holds up no
  * writer. A store in memory has one connection, which the export keeps to itself. */
+static quipu_status export_lines(export_run *run, quipu_store *store, qp_call *within,
+                                 quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (qp_store_is_remote(store)) {
+        return store->remote.dump(store->remote.ctx, within, &run->options, run->write,
+                                  run->write_ctx, &run->done, reterr);
+    }
+    /* A line is at most as long as an import accepts; a longer one fails the export. */
+    qp_buf_init(&run->buf, EXPORT_BUFFER_MAX);
+    /* The retry loop reads it: after the first flush no failure is repeated. */
+    within->consumed = &run->consumed;
+    status = qp_store_read_apart(store, within, export_work, run, reterr);
+    qp_buf_free(&run->buf);
+    return status;
+}
+
+/* The same, encrypted on the way to the caller: the store, or its server, knows nothing of it. */
+static quipu_status export_encrypted(export_run *run, quipu_store *store, qp_call *within,
+                                     quipu_error *reterr)
+{
+    const quipu_export_options *options = &run->options;
+    qp_export_writer *writer = NULL;
+    quipu_status status = qp_export_writer_new(options->encryption_key, options->encryption_key_ctx,
+                                               (options->flags & QUIPU_EXPORT_PASSPHRASE) != 0,
+                                               NULL, run->write, run->write_ctx, &writer, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    run->write = qp_export_writer_write;
+    run->write_ctx = writer;
+    status = export_lines(run, store, within, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_export_writer_end(writer, reterr);
+    }
+    qp_export_writer_free(writer);
+    return status;
+}
+
 quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *options,
                                 quipu_write_fn write, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)
@@ -915,30 +976,14 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_options_read(&run.options, sizeof(run.options), options, "quipu_export_options",
-                                 reterr);
-    }
-    if (status == QUIPU_OK &&
-        (write == NULL || (run.options.flags & ~(uint32_t)EXPORT_FLAGS) != 0)) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "export needs somewhere to write, and flags of QUIPU_EXPORT_*");
+        status = export_options(&run, options, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_done, "quipu_transfer", reterr);
     }
-    if (status == QUIPU_OK && run.options.key.p != NULL) {
-        status = qp_key_check(run.options.key, reterr);
-    }
-    if (status == QUIPU_OK && qp_store_is_remote(store)) {
-        status = store->remote.dump(store->remote.ctx, &within, &run.options, write, ctx, &run.done,
-                                    reterr);
-    } else if (status == QUIPU_OK) {
-        /* A line is at most as long as an import accepts; a longer one fails the export. */
-        qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
-        /* The retry loop reads it: after the first flush no failure is repeated. */
-        within.consumed = &run.consumed;
-        status = qp_store_read_apart(store, &within, export_work, &run, reterr);
-        qp_buf_free(&run.buf);
+    if (status == QUIPU_OK) {
+        status = run.options.encryption_key != NULL ? export_encrypted(&run, store, &within, reterr)
+                                                    : export_lines(&run, store, &within, reterr);
     }
     if (status == QUIPU_OK) {
         qp_output_put(ret_done, &run.done, sizeof(run.done));

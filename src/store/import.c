@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "store/export_crypt.h"
 #include "store/import_internal.h"
 
 /* ---- groups -----------------------------------------------------------------------------------
@@ -309,6 +310,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
                                 quipu_transfer *ret_done, quipu_error *reterr)
 {
     qp_lines_import run = {.store = store, .options = QUIPU_IMPORT_OPTIONS_INIT};
+    qp_export_reader *source = NULL;
     qp_call within;
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);
 
@@ -317,6 +319,10 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     }
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_done, "quipu_transfer", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_export_reader_new(read, ctx, run.options.encryption_key,
+                                      run.options.encryption_key_ctx, &within, &source, reterr);
     }
     if (status != QUIPU_OK) {
         qp_store_leave(&within);
@@ -327,7 +333,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     run.within = &within;
     within.consumed = &run.consumed;
     qp_json_init(&run.doc);
-    qp_lines_begin(&run.reader, read, ctx, (size_t)run.options.line_bytes_max);
+    qp_lines_begin(&run.reader, qp_export_reader_read, source, (size_t)run.options.line_bytes_max);
     status = import_header(&run, reterr);
     while (status == QUIPU_OK && run.ahead.type != QP_LINE_END) {
         status = import_group(&run, reterr);
@@ -342,6 +348,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
         qp_output_put(ret_done, &run.done, sizeof(run.done));
     }
     qp_lines_end(&run.reader);
+    qp_export_reader_free(source);
     qp_json_free(&run.doc);
     quipu_arena_free(&run.gathered);
     quipu_arena_free(&run.kept);

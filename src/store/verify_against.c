@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/sum.h"
+#include "store/export_crypt.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
 #include "store/hash_chain.h"
@@ -275,6 +276,39 @@ static quipu_status against_lines(against_run *run, const qp_call *call, quipu_e
     return status;
 }
 
+/* The key of what was known stays where the caller put it. An older caller has no room for it. */
+static void against_options(against_run *run, const quipu_compared *given)
+{
+    const size_t end =
+        offsetof(quipu_compared, encryption_key_ctx) + sizeof(given->encryption_key_ctx);
+
+    assert(run->done.encryption_key == NULL);
+    if (given != NULL && given->struct_size >= end) {
+        run->done.encryption_key = given->encryption_key;
+        run->done.encryption_key_ctx = given->encryption_key_ctx;
+    }
+}
+
+/* Compares all that the source has, of an encrypted one once all of it is verified. */
+static quipu_status against_source(against_run *run, quipu_read_fn read, void *read_ctx,
+                                   const qp_call *call, quipu_error *reterr)
+{
+    qp_export_reader *source = NULL;
+    quipu_status status = qp_export_reader_new(read, read_ctx, run->done.encryption_key,
+                                               run->done.encryption_key_ctx, call, &source, reterr);
+
+    if (status == QUIPU_OK) {
+        qp_json_init(&run->doc);
+        qp_lines_begin(&run->reader, qp_export_reader_read, source, QUIPU_LINE_BYTES_MAX);
+        status = against_lines(run, call, reterr);
+        qp_lines_end(&run->reader);
+        qp_json_free(&run->doc);
+        quipu_arena_free(&run->arena);
+    }
+    qp_export_reader_free(source);
+    return status;
+}
+
 /* NOLINTNEXTLINE(readability-function-size): two callbacks, each with its context */
 quipu_status quipu_store_verify_against(quipu_store *store, quipu_read_fn read, void *read_ctx,
                                         quipu_problem_fn fn, void *ctx,
@@ -293,12 +327,8 @@ quipu_status quipu_store_verify_against(quipu_store *store, quipu_read_fn read, 
         status = qp_output_check(ret_compared, "quipu_compared", reterr);
     }
     if (status == QUIPU_OK) {
-        qp_json_init(&run.doc);
-        qp_lines_begin(&run.reader, read, read_ctx, QUIPU_LINE_BYTES_MAX);
-        status = against_lines(&run, &within, reterr);
-        qp_lines_end(&run.reader);
-        qp_json_free(&run.doc);
-        quipu_arena_free(&run.arena);
+        against_options(&run, ret_compared);
+        status = against_source(&run, read, read_ctx, &within, reterr);
     }
     if (status == QUIPU_OK) {
         run.done.problems = run.verify.done.problems;

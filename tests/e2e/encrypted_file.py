@@ -204,3 +204,63 @@ class Reader:
                 if number == 1:
                     page = page[:18] + b"\1\1" + page[20:]
                 file.write(page)
+
+
+# ---- encrypted exports -----------------------------------------------------------------------
+
+EXPORT_MAGIC = b"quipu export enc"
+EXPORT_HEADER = 132
+
+
+def export_keys(secret, header):
+    """The key of the chunks, and that of the header."""
+    form, log_n, r, p = struct.unpack(">4I", header[20:36])
+    salt = header[36:68]
+    master = secret if form == 0 else hashlib.scrypt(
+        secret, salt=salt, n=1 << log_n, r=r, p=p, dklen=32, maxmem=(128 << log_n) * r + (1 << 22))
+    prk = hmac.digest(salt, master, "sha256")
+    first = hmac.digest(prk, header[:20] + b"\1", "sha256")
+    return first, hmac.digest(prk, first + header[:20] + b"\2", "sha256")
+
+
+def open_export(data, secret):
+    """The lines of an encrypted export."""
+    header = data[:EXPORT_HEADER]
+    if header[:16] != EXPORT_MAGIC or hashlib.sha256(header[:100]).digest() != header[100:]:
+        raise Damaged("no header of an encrypted export")
+    if header[16:20] != struct.pack(">I", 1):
+        raise Damaged("a later version")
+    key, header_key = export_keys(secret, header)
+    if hmac.digest(header_key, header[:68], "sha256") != header[68:100]:
+        raise Damaged("the key does not fit")
+    text, at, number, last = b"", EXPORT_HEADER, 0, False
+    while not last:
+        number += 1
+        nonce = data[at:at + 12]
+        if len(nonce) < 12:
+            raise Damaged("the export is cut")
+        found, word = struct.unpack(">QI", nonce)
+        if found != number:
+            raise Damaged("another chunk")
+        last, size = bool(word >> 31), word & 0x7fffffff
+        try:
+            text += AESGCM(key).decrypt(nonce, data[at + 12:at + 12 + size + 16], None)
+        except InvalidTag as error:
+            raise Damaged("a chunk does not fit its tag") from error
+        at += 12 + size + 16
+    if at != len(data):
+        raise Damaged("something behind the last chunk")
+    return text
+
+
+def seal_export(text, secret, salt, size=65536):
+    """For known answers, with a key of 32 bytes."""
+    header = EXPORT_MAGIC + struct.pack(">5I", 1, 0, 0, 0, 0) + salt
+    key, header_key = export_keys(secret, header)
+    header += hmac.digest(header_key, header, "sha256")
+    data = header + hashlib.sha256(header).digest()
+    chunks = [text[i:i + size] for i in range(0, len(text), size)] or [b""]
+    for number, chunk in enumerate(chunks, 1):
+        nonce = struct.pack(">QI", number, len(chunk) | (number == len(chunks)) << 31)
+        data += nonce + AESGCM(key).encrypt(nonce, chunk, None)
+    return data
