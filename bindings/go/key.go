@@ -2,12 +2,15 @@ package quipu
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -45,6 +48,67 @@ func (o *Options) putKey(settings *lib.OpenOptions, pins *runtime.Pinner) error 
 		settings.Flags |= lib.OpenPassphrase
 	}
 	return nil
+}
+
+// needKey is putKey for a call that cannot do without a key.
+func (o *Options) needKey(settings *lib.OpenOptions, pins *runtime.Pinner) error {
+	err := o.putKey(settings, pins)
+	if err == nil && settings.Key == 0 {
+		err = &Error{Code: Misuse,
+			Message: "there is no key: give one of Options.Key, KeyFile, Passphrase and PassphraseFile"}
+	}
+	return err
+}
+
+// Encrypt encrypts an existing store in a file with the key of the options, of which Deadline counts
+// as well. A copy takes the file's place in one step; what was plain is overwritten with zeros and
+// deleted. No program may have the store open: the call waits until the deadline, and fails with
+// Busy. Nothing happens when the store is encrypted with this key; another one is Invalid.
+func Encrypt(path string, options Options) error {
+	if err := lib.Load(); err != nil {
+		return err
+	}
+	deadline, err := milliseconds("Options.Deadline", options.Deadline)
+	if err != nil {
+		return err
+	}
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	uri := append([]byte(path), 0)
+	settings := &lib.OpenOptions{DeadlineMS: int32(min(deadline, math.MaxInt32))}
+	settings.StructSize = uint32(unsafe.Sizeof(*settings))
+	if err := options.needKey(settings, &pins); err != nil {
+		return err
+	}
+	pins.Pin(&uri[0])
+	pins.Pin(settings)
+	failure := &lib.Error{}
+	status, _, _ := purego.SyscallN(lib.Call.Encrypt, uintptr(unsafe.Pointer(&uri[0])),
+		uintptr(unsafe.Pointer(settings)), uintptr(unsafe.Pointer(failure)))
+	return check(status, failure)
+}
+
+// Rekey gives an encrypted store another key, that of the options; nothing else of them counts. Who
+// opens the store from now on needs the new key; programs that have it open go on. It is Misuse for
+// a store that is not encrypted, Unsupported for a server's, Conflict when another program has
+// changed the key. After Unknown keep both keys and repeat the call.
+func (s *Store) Rekey(ctx context.Context, options Options) error {
+	if err := s.gate.enter(); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	settings := &lib.OpenOptions{}
+	if err := options.needKey(settings, &pins); err != nil {
+		return err
+	}
+	return withCall(ctx, time.Time{}, func(call uintptr) error {
+		failure := &lib.Error{}
+		status, _, _ := purego.SyscallN(lib.Call.Rekey, s.handle, settings.Key, settings.KeyCtx,
+			uintptr(settings.Flags), call, uintptr(unsafe.Pointer(failure)))
+		return check(status, failure)
+	})
 }
 
 // secret is the key or passphrase, and which of the two it is; nil: the store is a plain one.

@@ -2,6 +2,7 @@ package quipu
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const planted = "a text that no file may show"
@@ -173,6 +175,116 @@ func TestAKeyFileThatIsNoneIsSaid(t *testing.T) {
 	refused(t, path, Options{KeyFile: readable}, Misuse, "chmod 600")
 	refused(t, path, Options{Key: key, Passphrase: "p"}, Misuse, "give one of")
 	if _, err := Open(path, Options{KeyFile: path + ".none"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestAnotherKeyOpensTheStoreAndTheOldOneDoesNot(t *testing.T) {
+	old, fresh := randomKey(t), randomKey(t)
+	path := encryptedStore(t, "QUIPU_KEY_FILE", secretFile(t, old))
+	store, err := Open(path, Options{Key: old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := secretFile(t, []byte(hex.EncodeToString(fresh)+"\n"))
+	if err := store.Rekey(t.Context(), Options{KeyFile: file}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, store, "one", Message{Role: RoleUser, Content: "behind the change"})
+	if err := store.Rekey(t.Context(), Options{Passphrase: "open sesame"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	said := runProgram(t, "QUIPU_PASSPHRASE_FILE", secretFile(t, []byte("open sesame")), "show", "one",
+		"--store", path)
+	if !strings.Contains(said, planted) || !strings.Contains(said, "behind the change") {
+		t.Error(said)
+	}
+	refused(t, path, Options{Key: old}, Invalid, "the key does not fit this file")
+	refused(t, path, Options{Key: fresh}, Invalid, "the key does not fit this file")
+}
+
+func TestWhatCannotBeRekeyedIsSaidAndNothingIsWritten(t *testing.T) {
+	key := randomKey(t)
+	path := encryptedStore(t, "QUIPU_KEY_FILE", secretFile(t, key))
+	store, err := Open(path, Options{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(path)
+	for says, options := range map[string]Options{
+		"there is no key": {}, "give one of": {Key: key, Passphrase: "p"}, "empty": {Key: []byte{}},
+		"32 bytes": {Key: key[:31]}, "more than 1024": {Passphrase: strings.Repeat("p", 1025)},
+	} {
+		if err := store.Rekey(t.Context(), options); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, not %s", err, says)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := store.Rekey(cancelled, Options{Key: randomKey(t)}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	_ = store.Close()
+	if err := store.Rekey(t.Context(), Options{Key: key}); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	after, _ := os.ReadFile(path)
+	if !bytes.Equal(before, after) {
+		t.Error("what cannot be rekeyed was changed")
+	}
+	plain, err := Open(filepath.Join(t.TempDir(), "plain.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if err := plain.Rekey(t.Context(), Options{Key: key}); !errors.Is(err, Misuse) ||
+		!strings.Contains(err.Error(), "is not encrypted") {
+		t.Error(err)
+	}
+}
+
+func TestAPlainStoreBecomesAnEncryptedOne(t *testing.T) {
+	key := randomKey(t)
+	path := filepath.Join(t.TempDir(), "store.db")
+	store, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, store, "one", Message{Role: RoleUser, Content: planted})
+	err = Encrypt(path, Options{Key: key, Deadline: time.Millisecond})
+	if !errors.Is(err, Busy) {
+		t.Error(err)
+	}
+	_ = store.Close()
+	if err := Encrypt(path, Options{}); !errors.Is(err, Misuse) {
+		t.Error(err)
+	}
+	if err := Encrypt(path, Options{Key: key[:31]}); !errors.Is(err, Invalid) {
+		t.Error(err)
+	}
+	same(t, "plain", readOne(t, path, Options{}), []string{planted})
+	for range 2 { // a repeat does nothing
+		if err := Encrypt(path, Options{Key: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, _ := filepath.Glob(path + "*")
+	for _, name := range files {
+		if data, err := os.ReadFile(name); err != nil || bytes.Contains(data, []byte(planted)) {
+			t.Errorf("%s: %v, or it shows what it stores", name, err)
+		}
+	}
+	said := runProgram(t, "QUIPU_KEY_FILE", secretFile(t, key), "show", "one", "--store", path)
+	if !strings.Contains(said, planted) {
+		t.Error(said)
+	}
+	if err := Encrypt(path, Options{Key: randomKey(t)}); !errors.Is(err, Invalid) {
+		t.Error(err)
+	}
+	if err := Encrypt(path+".none", Options{Key: key}); !errors.Is(err, NotFound) {
 		t.Error(err)
 	}
 }

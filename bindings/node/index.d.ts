@@ -123,7 +123,19 @@ export interface NewSession extends Settings {
   ttl?: number;
 }
 
-export interface OpenOptions {
+/** A key; one of the four is given. */
+export interface KeyOptions {
+  /** 32 bytes. */
+  key?: Uint8Array | (() => Uint8Array | Promise<Uint8Array>);
+  /** A file with the key, or with 64 hexadecimal digits, that nobody else may read. */
+  keyFile?: string | URL;
+  /** From which scrypt derives the key. */
+  passphrase?: string | Uint8Array | (() => string | Uint8Array | Promise<string | Uint8Array>);
+  passphraseFile?: string | URL;
+}
+
+/** The key is of an encrypted store; a new file becomes one. */
+export interface OpenOptions extends KeyOptions {
   readOnly?: boolean;
   mustExist?: boolean;
   /** Record changes for feed(). */
@@ -137,13 +149,6 @@ export interface OpenOptions {
   capTokens?: Count;
   search?: 'lazy' | 'inline' | 'off';
   maxBytes?: Count;
-  /** Of an encrypted store, 32 bytes; a new file becomes one. At most one of these four is given. */
-  key?: Uint8Array | (() => Uint8Array | Promise<Uint8Array>);
-  /** A file with the key, or with 64 hexadecimal digits, that nobody else may read. */
-  keyFile?: string | URL;
-  /** From which scrypt derives the key. */
-  passphrase?: string | Uint8Array | (() => string | Uint8Array | Promise<string | Uint8Array>);
-  passphraseFile?: string | URL;
   adkRebase?: boolean;
   adkByTime?: boolean;
 }
@@ -650,6 +655,8 @@ export class Store {
   private constructor();
   /** Opens a store by its path or URI, or creates it. */
   static open(uri: string, options?: OpenOptions & CallOptions): Promise<Store>;
+  /** Encrypts an existing store in a file; no program may have it open. `deadline` is how long to wait for that. */
+  static encrypt(uri: string, options: KeyOptions & { deadline?: number }): Promise<void>;
   readonly closed: boolean;
   /** Ends what waits, waits for what runs, and closes the store. */
   close(): Promise<void>;
@@ -686,6 +693,8 @@ export class Store {
   erase(options: { key?: string; userId?: string; appName?: string; quick?: boolean } & CallOptions): Promise<Erasure>;
   sweep(options?: CallOptions): Promise<Count>;
   backup(path: string | URL, options?: CallOptions): Promise<void>;
+  /** Gives an encrypted store another key; who opens it from now on needs it. */
+  rekey(options: KeyOptions & CallOptions): Promise<void>;
   stats(options?: CallOptions): Promise<Stats>;
   index(options?: CallOptions): Promise<Count>;
   upgrade(options?: CallOptions): Promise<void>;
@@ -737,6 +746,8 @@ export class Store {
 
 /** Opens a store by its path or URI, or creates it. */
 export function open(uri: string, options?: OpenOptions & CallOptions): Promise<Store>;
+/** Encrypts an existing store in a file; no program may have it open. */
+export function encrypt(uri: string, options: KeyOptions & { deadline?: number }): Promise<void>;
 /** Of the library. */
 export const version: string;
 export const sqliteVersion: string;

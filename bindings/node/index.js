@@ -6,6 +6,7 @@ const { Store } = require('./lib/store.js');
 
 exports.Store = Store;
 exports.open = Store.open;
+exports.encrypt = Store.encrypt;
 exports.version = native.version;
 exports.sqliteVersion = native.sqliteVersion;
 exports.QuipuError = errors.QuipuError;

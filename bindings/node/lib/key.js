@@ -83,4 +83,15 @@ async function secretOf({ key, keyFile, passphrase, passphraseFile, ...rest }) {
   return { data, isPassphrase: given.length > 0 && given[0].startsWith('passphrase'), rest };
 }
 
-module.exports = { secretOf };
+const SECRETS = Object.keys(READS);
+
+/** The same where a key must be given. */
+async function neededSecret(options) {
+  const secret = await secretOf(options);
+  if (secret.data === null) {
+    throw new TypeError(`options have no key: give one of ${SECRETS.join(', ')}`);
+  }
+  return secret;
+}
+
+module.exports = { SECRETS, neededSecret, secretOf };

@@ -5,7 +5,7 @@ const native = require('./native.js');
 const json = require('./json.js');
 const files = require('./files.js');
 const { giveAsker, giveEmbedder } = require('./functions.js');
-const { secretOf } = require('./key.js');
+const { SECRETS, neededSecret, secretOf } = require('./key.js');
 const messages = require('./messages.js');
 const { Cancelled, Expired, Misuse, NotFound, errorOf } = require('./errors.js');
 const { Given, Reader, bytesOf, intOf, listOf, objectOf, textOf, wrong } = require('./shapes.js');
@@ -123,6 +123,18 @@ class Store {
     signal?.throwIfAborted();
     const { store } = await run(ops.OPEN, null, given);
     return new Store(store, Store);
+  }
+
+  /** Encrypts an existing store in a file; no program may have it open. */
+  static async encrypt(uri, options) {
+    const [named] = split(options, 'options');
+    if (typeof uri !== 'string' || uri.includes('\0')) {
+      throw wrong('uri', uri, 'a path or a URI without NUL');
+    }
+    const { data, isPassphrase, rest } = await neededSecret(named);
+    onlyNames('options', rest, ['deadline', ...SECRETS]);
+    const given = new Given().text('uri', uri).bytes(data).number('passphrase', isPassphrase);
+    await run(ops.ENCRYPT, null, given.struct(shapes.OPEN_OPTIONS, rest));
   }
 
   /** Whether close() was called. */
@@ -378,6 +390,14 @@ class Store {
       throw wrong('path', path, 'a path or a URL of a file');
     }
     return this.#call(ops.BACKUP, new Given().text('path', place), signal);
+  }
+
+  /** Gives an encrypted store another key, while it is in use. */
+  async rekey(options) {
+    const [named, signal] = split(options, 'options');
+    const { data, isPassphrase, rest } = await neededSecret(named);
+    onlyNames('options', rest, SECRETS);
+    return this.#call(ops.REKEY, new Given().bytes(data).number('passphrase', isPassphrase), signal);
   }
 
   /** Figures of the store. */

@@ -97,6 +97,8 @@ static const addon_number addon_ops[] = {
     OP(MEMORY_STOP),
     OP(CONTEXT),
     OP(ADK_USER_STATE),
+    OP(ENCRYPT),
+    OP(REKEY),
 };
 
 static const addon_number addon_shapes[] = {

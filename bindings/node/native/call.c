@@ -429,7 +429,8 @@ static bool call_fill(napi_env env, const napi_value *arguments, node_call *call
         call->options.cancel = call->flag->cancel;
     }
     if (napi_get_value_int32(env, arguments[0], &op) != napi_ok ||
-        (op == QPY_OPEN) != (call->on == NULL) || (op == QPY_COPY) != (call->target != NULL) ||
+        (op == QPY_OPEN || op == QPY_ENCRYPT) != (call->on == NULL) ||
+        (op == QPY_COPY) != (call->target != NULL) ||
         !call_functions(env, arguments[7], call)) {
         return false;
     }

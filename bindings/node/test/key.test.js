@@ -120,3 +120,57 @@ test('a key of a wrong type names its option', async () => {
   }
   await refused(place(), { key, passphrase: 'p' }, TypeError, 'options.key and options.passphrase are both given');
 });
+
+const fails = (promise, kind, says) =>
+  assert.rejects(promise, (error) => error instanceof kind && error.message.includes(says));
+
+test('another key opens the store and the old one does not', { skip }, async () => {
+  const file = encrypted({ QUIPU_KEY_FILE: secret(key) });
+  const fresh = crypto.randomBytes(32);
+  const store = await quipu.open(file, { key });
+  await store.rekey({ keyFile: secret(`${fresh.toString('hex')}\n`) });
+  await store.append('one', 'behind the change');
+  assert.deepEqual(await read(file, { key: fresh }), [PLANTED, 'behind the change']);
+  await store.rekey({ passphrase: async () => 'open sesame' });
+  await store.close();
+  await refused(file, { key }, quipu.Invalid, 'the key does not fit this file');
+  await refused(file, { key: fresh }, quipu.Invalid, 'the key does not fit this file');
+  assert.ok(run(file, { QUIPU_PASSPHRASE_FILE: secret('open sesame') }, 'show', 'one').includes(PLANTED));
+});
+
+test('what cannot be rekeyed is said and nothing is written', { skip }, async () => {
+  const file = encrypted({ QUIPU_KEY_FILE: secret(key) });
+  const before = fs.readFileSync(file);
+  const store = await quipu.open(file, { key });
+  await fails(store.rekey(), TypeError, 'options have no key');
+  await fails(store.rekey({ key, passphrase: 'p' }), TypeError, 'are both given');
+  await fails(store.rekey({ key, deadline: 1 }), TypeError, 'options.deadline is no option');
+  await fails(store.rekey({ key: key.subarray(1) }), quipu.Invalid, '32 bytes');
+  await fails(store.rekey({ key: Buffer.alloc(0) }), quipu.Invalid, 'empty');
+  await fails(store.rekey({ passphrase: 'p'.repeat(1025) }), quipu.Limit, '1024 bytes');
+  await store.close();
+  assert.deepEqual(fs.readFileSync(file), before);
+  const plain = await quipu.open(place());
+  await fails(plain.rekey({ key }), quipu.Misuse, 'is not encrypted');
+  await plain.close();
+});
+
+test('a plain store becomes an encrypted one', { skip }, async () => {
+  const file = place();
+  const store = await quipu.open(file);
+  await store.append('one', PLANTED, { create: true });
+  await fails(quipu.encrypt(file, { key, deadline: 1 }), quipu.Busy, 'a program has it open');
+  await store.close();
+  await fails(quipu.encrypt(file), TypeError, 'options have no key');
+  await fails(quipu.encrypt(file, { key, readOnly: true }), TypeError, 'options.readOnly is no option');
+  await fails(quipu.encrypt(file, { key: key.subarray(1) }), quipu.Invalid, '32 bytes');
+  assert.deepEqual(await read(file), [PLANTED]);
+  await quipu.encrypt(file, { key });
+  await quipu.Store.encrypt(file, { key }); // a repeat does nothing
+  for (const name of fs.readdirSync(folder).filter((one) => one.startsWith(path.basename(file)))) {
+    assert.ok(!fs.readFileSync(path.join(folder, name)).includes(PLANTED), name);
+  }
+  assert.ok(run(file, { QUIPU_KEY_FILE: secret(key) }, 'show', 'one').includes(PLANTED));
+  await fails(quipu.encrypt(file, { key: Buffer.alloc(32) }), quipu.Invalid, 'the key does not fit this file');
+  await fails(quipu.encrypt(`${file}.none`, { key }), quipu.NotFound, '');
+});

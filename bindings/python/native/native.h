@@ -9,6 +9,8 @@
 
 enum {
     QPY_OPEN,
+    QPY_ENCRYPT,
+    QPY_REKEY,
     QPY_CREATE,
     QPY_GET,
     QPY_UPDATE,

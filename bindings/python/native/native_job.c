@@ -17,6 +17,8 @@ typedef quipu_status (*job_fn)(qpy_task *task);
 
 static const job_fn job_runs[QPY_OP_COUNT] = {
     [QPY_OPEN] = qpy_open,
+    [QPY_ENCRYPT] = qpy_encrypt,
+    [QPY_REKEY] = qpy_rekey,
     [QPY_CREATE] = qpy_create,
     [QPY_GET] = qpy_get,
     [QPY_UPDATE] = qpy_update,

@@ -159,6 +159,8 @@ quipu_status qpy_rows_get(qpy_task *task);
 
 /* The calls of the store: native_store.c. */
 quipu_status qpy_open(qpy_task *task);
+quipu_status qpy_encrypt(qpy_task *task);
+quipu_status qpy_rekey(qpy_task *task);
 quipu_status qpy_create(qpy_task *task);
 quipu_status qpy_get(qpy_task *task);
 quipu_status qpy_update(qpy_task *task);

@@ -58,13 +58,45 @@ static size_t store_give_key(void *ctx, void *ret_key, size_t size)
     return key->n;
 }
 
+/* The secret or nothing, and whether it is a passphrase; `key` lives as long as the options. */
+static void store_take_key(qpy_task *task, quipu_str *key, quipu_open_options *options)
+{
+    *key = qpy_take_text(task);
+    options->flags |= qpy_take_number(task) != 0 ? QUIPU_OPEN_PASSPHRASE : 0;
+    options->key = key->p != NULL ? store_give_key : NULL;
+    options->key_ctx = key;
+}
+
+/* The URI, the secret of a store that is to be encrypted, and the options. */
+quipu_status qpy_encrypt(qpy_task *task)
+{
+    const quipu_str uri = qpy_take_text(task);
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_str key;
+
+    store_take_key(task, &key, &options);
+    qpy_take_struct(task, QPY_OPEN_OPTIONS, &options);
+    return quipu_store_encrypt(uri.p, &options, &task->error);
+}
+
+/* The new secret. */
+quipu_status qpy_rekey(qpy_task *task)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_str key;
+
+    store_take_key(task, &key, &options);
+    return quipu_rekey(task->on->store, options.key, options.key_ctx, options.flags, task->call,
+                       &task->error);
+}
+
 /* The URI, the secret or nothing, whether that is a passphrase, and the options. */
 quipu_status qpy_open(qpy_task *task)
 {
     const quipu_allocator memory = quipu_get_allocator();
     const quipu_str uri = qpy_take_text(task);
-    quipu_str key = qpy_take_text(task);
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_str key;
     qpy_store *store = memory.realloc(memory.ctx, NULL, sizeof(*store));
     quipu_status status;
 
@@ -78,9 +110,7 @@ quipu_status qpy_open(qpy_task *task)
         qpy_store_free(store);
         return qpy_no_memory(task);
     }
-    options.flags |= qpy_take_number(task) != 0 ? QUIPU_OPEN_PASSPHRASE : 0;
-    options.key = key.p != NULL ? store_give_key : NULL;
-    options.key_ctx = &key;
+    store_take_key(task, &key, &options);
     qpy_take_struct(task, QPY_OPEN_OPTIONS, &options);
     status = quipu_open(uri.p, &options, &store->store, &task->error);
     if (status == QUIPU_OK) {

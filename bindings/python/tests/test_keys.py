@@ -191,3 +191,75 @@ def test_a_server_takes_no_key() -> None:
     for uri in ("postgresql://nowhere/none", ":memory:"):
         with pytest.raises((quipu.Unsupported, quipu.Misuse)):
             quipu.Store(uri, key=KEY)
+
+
+def test_another_key_opens_the_store_and_the_old_one_does_not(
+    keyed: pathlib.Path, secret: Made
+) -> None:
+    fresh = secrets.token_bytes(32)
+    with quipu.Store(keyed, key=KEY) as store:
+        store.rekey(key_file=secret("fresh", fresh.hex().encode() + b"\n"))
+        store.append("one", "behind the change")
+        with quipu.Store(keyed, key=fresh) as other:
+            assert len(other.get("one").messages) == 2
+        store.rekey(passphrase=PHRASE)
+    for key in (KEY, fresh):
+        with pytest.raises(quipu.Invalid, match="the key does not fit this file"):
+            quipu.Store(keyed, key=key)
+    phrase = secret("phrase", PHRASE.encode())
+    assert "behind the change" in run(keyed, "show", "one", QUIPU_PASSPHRASE_FILE=phrase)
+
+
+async def test_an_async_store_gets_another_key(keyed: pathlib.Path) -> None:
+    fresh = secrets.token_bytes(32)
+    async with await quipu.AsyncStore.open(keyed, key=KEY) as store:
+        await store.rekey(key=lambda: fresh)
+        with pytest.raises(quipu.Invalid, match="32 bytes"):
+            await store.rekey(key=b"short")
+    assert read(keyed, key=fresh) == [PLANTED]
+
+
+def test_what_cannot_be_rekeyed_is_said_and_nothing_is_written(
+    keyed: pathlib.Path, tmp_path: pathlib.Path, secret: Made
+) -> None:
+    before = keyed.read_bytes()
+    with quipu.Store(keyed, key=KEY) as store:
+        with pytest.raises(TypeError, match="rekey needs one of key, key_file, passphrase"):
+            store.rekey()
+        with pytest.raises(TypeError, match="key and passphrase are both given"):
+            store.rekey(key=KEY, passphrase=PHRASE)
+        with pytest.raises(quipu.Invalid, match="32 bytes"):
+            store.rekey(key=KEY[:31])
+        with pytest.raises(quipu.Invalid, match="empty"):
+            store.rekey(key=b"")
+        with pytest.raises(quipu.Limit):
+            store.rekey(passphrase="p" * 1025)
+    assert keyed.read_bytes() == before
+    with quipu.Store(keyed, key=KEY, read_only=True) as store:
+        with pytest.raises(quipu.Misuse):
+            store.rekey(key=bytes(32))
+    with quipu.Store(tmp_path / "plain.db") as store:
+        with pytest.raises(quipu.Misuse, match="is not encrypted"):
+            store.rekey(key=KEY)
+
+
+def test_a_plain_store_becomes_an_encrypted_one(path: pathlib.Path, secret: Made) -> None:
+    with quipu.Store(path) as store:
+        store.append("one", PLANTED, create=True)
+        with pytest.raises(quipu.Busy, match="a program has it open"):
+            quipu.encrypt_store(path, key=KEY, deadline=0.001)
+    with pytest.raises(TypeError, match="encrypt_store needs one of key"):
+        quipu.encrypt_store(path)
+    with pytest.raises(quipu.Invalid, match="32 bytes"):
+        quipu.encrypt_store(path, key=KEY[:31])
+    assert read(path) == [PLANTED]
+    for _ in range(2):  # a repeat does nothing
+        quipu.encrypt_store(path, key=KEY)
+    assert all(PLANTED.encode() not in one.read_bytes() for one in path.parent.glob("store*"))
+    assert PLANTED in run(path, "show", "one", QUIPU_KEY_FILE=secret("key", KEY))
+    with pytest.raises(quipu.Invalid, match="the key does not fit this file"):
+        quipu.encrypt_store(path, key=bytes(32))
+    with pytest.raises(quipu.NotFound):
+        quipu.encrypt_store(path.with_name("none.db"), key=KEY)
+    with pytest.raises((quipu.Unsupported, quipu.Misuse)):
+        quipu.encrypt_store("postgresql://nowhere/none", key=KEY)

@@ -45,7 +45,7 @@ type functions struct {
 	Compact, Uncompact, Prune       uintptr
 	Search, Usage, StateGet, Erase  uintptr
 	TailOpen, TailNext, TailClose   uintptr
-	Sweep                           uintptr
+	Sweep, Encrypt, Rekey           uintptr
 }
 
 // Call holds the addresses after Load.
@@ -83,6 +83,7 @@ var load = sync.OnceValue(func() error {
 		"quipu_state_get": &Call.StateGet, "quipu_erase": &Call.Erase,
 		"quipu_tail_open": &Call.TailOpen, "quipu_tail_next": &Call.TailNext,
 		"quipu_tail_close": &Call.TailClose, "quipu_store_sweep": &Call.Sweep,
+		"quipu_store_encrypt": &Call.Encrypt, "quipu_rekey": &Call.Rekey,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)

@@ -51,7 +51,7 @@ from ._results import (
     UsageRow,
     Verified,
 )
-from ._store import AsyncStore, BaseStore, Store
+from ._store import AsyncStore, BaseStore, Store, encrypt_store
 from ._types import Appended, History, Hit, Hits, Message, Page, Recalled, Role, ToolCall, Window
 from ._version import __version__
 
@@ -114,6 +114,7 @@ __all__ = [
     "Verified",
     "Window",
     "__version__",
+    "encrypt_store",
     "to_openai",
 ]
 

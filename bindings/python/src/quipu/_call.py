@@ -128,6 +128,17 @@ def open_store(texts: Sequence[bytes | None], numbers: list[int]) -> Handle:
         lib.qpy_job_free(job)
 
 
+def run_alone(op: int, texts: Sequence[bytes | None], numbers: list[int]) -> None:
+    """Run a call that has no store, on this thread."""
+    job = _make(op, None, texts, numbers)
+    try:
+        lib.qpy_job_run(job)
+        if job.status != 0:
+            raise _failure(job, None)
+    finally:
+        lib.qpy_job_free(job)
+
+
 def run(
     op: int,
     handle: Handle,

@@ -44,6 +44,14 @@ def secret_of(
     return Secret(None)
 
 
+def needed(what: str, **options: Any) -> Secret:
+    """Return the secret that a call cannot do without."""
+    secret = secret_of(**{name: options.get(name) for name in PLACES})
+    if secret.data is None:
+        raise TypeError(f"{what} needs one of {', '.join(PLACES)}")
+    return secret
+
+
 def of_environment(options: dict[str, Any]) -> dict[str, str]:
     """Return the file that the program's variables name, for a service that has an address alone;
     nothing where the options have a key."""

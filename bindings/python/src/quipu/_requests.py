@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
-from . import _call, _one_sqlite, _results, _types
+from . import _call, _key, _one_sqlite, _results, _types
 from ._ask import Asker, given_asker
 from ._embed import Embedder, given_embedder
 from ._fields import Session, SessionNew, SessionPatch
@@ -872,6 +872,28 @@ def upgrade() -> Request[None]:
     """Verify the store and rewrite its file so that every page has a checksum, unless it has them.
     Raises Invalid when the verification finds problems; nothing is changed then."""
     return Request(lib.QPY_UPGRADE, Given(), _nothing)
+
+
+def rekey(
+    *,
+    key: bytes | Callable[[], bytes] | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    passphrase: str | bytes | Callable[[], str | bytes] | None = None,
+    passphrase_file: str | os.PathLike[str] | None = None,
+) -> Request[None]:
+    """Give an encrypted store another key, in one of the forms that opening it takes: who opens it
+    from now on needs the new one. It takes milliseconds, and programs that have the store open go
+    on. Raises Misuse for a store that is not encrypted, Unsupported for a server's, Conflict when
+    another program has changed the key. After Unknown keep both keys and repeat the call."""
+    secret = _key.needed(
+        "rekey",
+        key=key,
+        key_file=key_file,
+        passphrase=passphrase,
+        passphrase_file=passphrase_file,
+    )
+    given = Given().bytes(secret.data).number("passphrase", secret.is_passphrase)
+    return Request(lib.QPY_REKEY, given, _nothing)
 
 
 def verify(*, repair: bool = False) -> Request[Verified]:

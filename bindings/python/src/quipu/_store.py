@@ -107,6 +107,33 @@ def _later(
     return method
 
 
+def encrypt_store(
+    uri: str | os.PathLike[str],
+    *,
+    key: bytes | Callable[[], bytes] | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    passphrase: str | bytes | Callable[[], str | bytes] | None = None,
+    passphrase_file: str | os.PathLike[str] | None = None,
+    deadline: float | None = None,
+) -> None:
+    """Encrypt an existing store in a file, with a key in one of the forms that opening it takes. A
+    copy takes the file's place in one step; what was plain is overwritten with zeros and deleted.
+    No program may have the store open: the call waits for `deadline` seconds, and raises Busy.
+    Nothing happens when the store is encrypted with this key; another key raises Invalid."""
+    secret = _key.needed(
+        "encrypt_store",
+        key=key,
+        key_file=key_file,
+        passphrase=passphrase,
+        passphrase_file=passphrase_file,
+    )
+    given = Given().bytes(os.fsencode(path_of("uri", uri))).bytes(secret.data)
+    given.number("passphrase", secret.is_passphrase)
+    given.struct(lib.QPY_OPEN_OPTIONS, deadline=deadline)
+    _one_sqlite.before(os.fsdecode(path_of("uri", uri)))
+    _call.run_alone(lib.QPY_ENCRYPT, given.texts, given.numbers)
+
+
 class BaseStore:
     """What both kinds of store share: how they are opened."""
 
@@ -400,6 +427,7 @@ class Store(BaseStore):
     index = _now(_requests.index)
     stats = _now(_requests.stats)
     upgrade = _now(_requests.upgrade)
+    rekey = _now(_requests.rekey)
     verify = _now(_requests.verify)
     erase = _now(_requests.erase)
     import_source = _now(_requests.import_source)
@@ -588,6 +616,7 @@ class AsyncStore(BaseStore):
     index = _later(_requests.index)
     stats = _later(_requests.stats)
     upgrade = _later(_requests.upgrade)
+    rekey = _later(_requests.rekey)
     verify = _later(_requests.verify)
     erase = _later(_requests.erase)
     import_source = _later(_requests.import_source)
