@@ -496,7 +496,7 @@ const app_verb app_verb_import = {
             "Examples:\n"
             "  quipu import --dry-run \"$(llm logs path)\"\n"
             "  quipu import conversations.json --prefix gpt/\n"
-            "  quipu import chats.enc --export-key-file export.key",
+            "  quipu import chats.enc --export-passphrase-file p.txt",
     .common = APP_STORE | APP_ADDS | APP_JSON | APP_SILENT,
     .options = import_options,
     .run = import_run,

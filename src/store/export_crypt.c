@@ -66,7 +66,7 @@ static quipu_status export_crypt_no_cipher(quipu_error *reterr)
 
 /* Calls the caller's function, once. */
 static quipu_status export_crypt_ask(quipu_key_fn key, void *key_ctx, uint32_t form,
-                              export_crypt_secret *ret_secret, quipu_error *reterr)
+                                     export_crypt_secret *ret_secret, quipu_error *reterr)
 {
     quipu_status status = qp_libcrypto_load(reterr);
 
@@ -76,9 +76,9 @@ static quipu_status export_crypt_ask(quipu_key_fn key, void *key_ctx, uint32_t f
         status = qp_secret_check(ret_secret->size, "export", reterr);
     }
     if (status == QUIPU_OK && form == EXPORT_CRYPT_RAW && ret_secret->size != QP_KDF_KEY) {
-        status = qp_error_set(reterr, QUIPU_INVALID,
-                              "the export needs a key of %d bytes, and not a passphrase",
-                              QP_KDF_KEY);
+        status =
+            qp_error_set(reterr, QUIPU_INVALID,
+                         "the export needs a key of %d bytes, and not a passphrase", QP_KDF_KEY);
     }
     if (status != QUIPU_OK && ret_secret->size > 0) {
         OPENSSL_cleanse(ret_secret, sizeof(*ret_secret));
@@ -87,10 +87,12 @@ static quipu_status export_crypt_ask(quipu_key_fn key, void *key_ctx, uint32_t f
 }
 
 /* The keys of an export: of its chunks, and of its header. */
-static bool export_crypt_derive(const export_crypt_secret *secret, const uint8_t header[EXPORT_CRYPT_HEADER],
-                         uint8_t ret_keys[2 * QP_KDF_KEY])
+static bool export_crypt_derive(const export_crypt_secret *secret,
+                                const uint8_t header[EXPORT_CRYPT_HEADER],
+                                uint8_t ret_keys[2 * QP_KDF_KEY])
 {
-    const qp_scrypt_cost cost = {qp_be32(header + EXPORT_CRYPT_LOG_N_AT), qp_be32(header + EXPORT_CRYPT_R_AT),
+    const qp_scrypt_cost cost = {qp_be32(header + EXPORT_CRYPT_LOG_N_AT),
+                                 qp_be32(header + EXPORT_CRYPT_R_AT),
                                  qp_be32(header + EXPORT_CRYPT_P_AT)};
     const uint8_t *salt = header + EXPORT_CRYPT_SALT_AT;
     uint8_t master[QP_KDF_KEY];
@@ -135,7 +137,8 @@ struct qp_export_writer {
 };
 
 /* Fills in all but the message authentication code, which needs the key. */
-static bool export_crypt_header_begin(uint8_t header[EXPORT_CRYPT_HEADER], bool passphrase, const uint8_t *salt)
+static bool export_crypt_header_begin(uint8_t header[EXPORT_CRYPT_HEADER], bool passphrase,
+                                      const uint8_t *salt)
 {
     memcpy(header, export_crypt_magic, EXPORT_CRYPT_MAGIC);
     qp_put_be32(header + EXPORT_CRYPT_VERSION_AT, EXPORT_CRYPT_VERSION);
@@ -151,15 +154,16 @@ static bool export_crypt_header_begin(uint8_t header[EXPORT_CRYPT_HEADER], bool 
 }
 
 /* Header and cipher of a new export. */
-static bool export_crypt_begin(qp_export_writer *self, const export_crypt_secret *secret, bool passphrase,
-                        const uint8_t *salt)
+static bool export_crypt_begin(qp_export_writer *self, const export_crypt_secret *secret,
+                               bool passphrase, const uint8_t *salt)
 {
     uint8_t keys[2 * QP_KDF_KEY];
     uint8_t *header = self->header;
     bool ok;
 
     assert(self->cipher == NULL);
-    ok = export_crypt_header_begin(header, passphrase, salt) && export_crypt_derive(secret, header, keys) &&
+    ok = export_crypt_header_begin(header, passphrase, salt) &&
+         export_crypt_derive(secret, header, keys) &&
          qp_hmac(keys + QP_KDF_KEY, header, EXPORT_CRYPT_MAC_AT, header + EXPORT_CRYPT_MAC_AT);
     if (ok) {
         qp_sha256_of(header, EXPORT_CRYPT_SUM_AT, header + EXPORT_CRYPT_SUM_AT);
@@ -175,8 +179,8 @@ quipu_status qp_export_writer_new(quipu_key_fn key, void *key_ctx, bool passphra
 {
     export_crypt_secret secret = {.size = 0};
     qp_export_writer *self = NULL;
-    quipu_status status =
-        export_crypt_ask(key, key_ctx, passphrase ? EXPORT_CRYPT_SCRYPT : EXPORT_CRYPT_RAW, &secret, reterr);
+    quipu_status status = export_crypt_ask(
+        key, key_ctx, passphrase ? EXPORT_CRYPT_SCRYPT : EXPORT_CRYPT_RAW, &secret, reterr);
 
     assert(write != NULL && ret != NULL);
     if (status == QUIPU_OK) {
@@ -254,10 +258,10 @@ quipu_status qp_export_writer_end(qp_export_writer *self, quipu_error *reterr)
 {
     const quipu_status status = export_crypt_put(self, true);
 
-    return status == QUIPU_OK ? QUIPU_OK
-                              : qp_error_set(reterr, status,
-                                             "the export could not be written on (%s)",
-                                             quipu_status_name(status));
+    return status == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_set(reterr, status, "the export could not be written on (%s)",
+                              quipu_status_name(status));
 }
 
 void qp_export_writer_free(qp_export_writer *self)
@@ -291,7 +295,7 @@ struct qp_export_reader {
 
 /* As many bytes as there are, at most `size`, of the caller. */
 static quipu_status export_crypt_read(const qp_export_reader *self, uint8_t *to, size_t size,
-                               size_t *ret_n, quipu_error *reterr)
+                                      size_t *ret_n, quipu_error *reterr)
 {
     size_t n = 0;
 
@@ -312,8 +316,8 @@ static quipu_status export_crypt_read(const qp_export_reader *self, uint8_t *to,
 }
 
 /* The same of the caller, who gives them to the spool, or of the spool. */
-static quipu_status export_crypt_take(qp_export_reader *self, uint8_t *to, size_t size, size_t *ret_n,
-                               quipu_error *reterr)
+static quipu_status export_crypt_take(qp_export_reader *self, uint8_t *to, size_t size,
+                                      size_t *ret_n, quipu_error *reterr)
 {
     quipu_status status;
 
@@ -372,7 +376,8 @@ static quipu_status export_crypt_chunk(qp_export_reader *self, quipu_error *rete
     n = qp_be32(self->sealed + 8) & ~EXPORT_CRYPT_LAST;
     self->last = (qp_be32(self->sealed + 8) & EXPORT_CRYPT_LAST) != 0;
     if (n <= QP_EXPORT_CRYPT_TEXT) {
-        status = export_crypt_take(self, self->sealed + EXPORT_CRYPT_NONCE, n + EXPORT_CRYPT_TAG, &got, reterr);
+        status = export_crypt_take(self, self->sealed + EXPORT_CRYPT_NONCE, n + EXPORT_CRYPT_TAG,
+                                   &got, reterr);
         if (status != QUIPU_OK || got < n + EXPORT_CRYPT_TAG) {
             return status == QUIPU_OK ? export_crypt_is_cut(self, reterr) : status;
         }
@@ -427,14 +432,16 @@ static quipu_status export_crypt_verify(qp_export_reader *self, quipu_error *ret
 static quipu_status export_crypt_header_check(const qp_export_reader *self, quipu_error *reterr)
 {
     const uint8_t *header = self->header;
-    const qp_scrypt_cost cost = {qp_be32(header + EXPORT_CRYPT_LOG_N_AT), qp_be32(header + EXPORT_CRYPT_R_AT),
+    const qp_scrypt_cost cost = {qp_be32(header + EXPORT_CRYPT_LOG_N_AT),
+                                 qp_be32(header + EXPORT_CRYPT_R_AT),
                                  qp_be32(header + EXPORT_CRYPT_P_AT)};
     const uint32_t form = qp_be32(header + EXPORT_CRYPT_FORM_AT);
     uint8_t sum[QP_SHA256_SIZE];
 
     assert(memcmp(header, export_crypt_magic, EXPORT_CRYPT_MAGIC) == 0);
     qp_sha256_of(header, EXPORT_CRYPT_SUM_AT, sum);
-    if (self->head_n < EXPORT_CRYPT_HEADER || memcmp(sum, header + EXPORT_CRYPT_SUM_AT, sizeof(sum)) != 0) {
+    if (self->head_n < EXPORT_CRYPT_HEADER ||
+        memcmp(sum, header + EXPORT_CRYPT_SUM_AT, sizeof(sum)) != 0) {
         return qp_error_set(reterr, QUIPU_CORRUPT,
                             "the header of the encrypted export is damaged or truncated");
     }
@@ -451,13 +458,13 @@ static quipu_status export_crypt_header_check(const qp_export_reader *self, quip
 
 /* Asks for the key, and whether it fits. */
 static quipu_status export_crypt_unlock(qp_export_reader *self, quipu_key_fn key, void *key_ctx,
-                                 quipu_error *reterr)
+                                        quipu_error *reterr)
 {
     export_crypt_secret secret = {.size = 0};
     uint8_t keys[2 * QP_KDF_KEY] = {0};
     uint8_t mac[QP_KDF_KEY];
-    quipu_status status =
-        export_crypt_ask(key, key_ctx, qp_be32(self->header + EXPORT_CRYPT_FORM_AT), &secret, reterr);
+    quipu_status status = export_crypt_ask(
+        key, key_ctx, qp_be32(self->header + EXPORT_CRYPT_FORM_AT), &secret, reterr);
 
     assert(self->cipher == NULL);
     if (status != QUIPU_OK) {
@@ -482,24 +489,26 @@ static quipu_status export_crypt_unlock(qp_export_reader *self, quipu_key_fn key
 /* A key for an export that is not encrypted is refused: somebody may have put it in the place of
  * the one that was expected. */
 static quipu_status export_crypt_look(qp_export_reader *self, quipu_key_fn key, void *key_ctx,
-                               quipu_error *reterr)
+                                      quipu_error *reterr)
 {
     size_t more = 0;
-    quipu_status status = export_crypt_read(self, self->header, EXPORT_CRYPT_MAGIC, &self->head_n, reterr);
+    quipu_status status =
+        export_crypt_read(self, self->header, EXPORT_CRYPT_MAGIC, &self->head_n, reterr);
 
     if (status != QUIPU_OK) {
         return status;
     }
-    if (self->head_n < EXPORT_CRYPT_MAGIC || memcmp(self->header, export_crypt_magic, EXPORT_CRYPT_MAGIC) != 0) {
+    if (self->head_n < EXPORT_CRYPT_MAGIC ||
+        memcmp(self->header, export_crypt_magic, EXPORT_CRYPT_MAGIC) != 0) {
         return key == NULL ? QUIPU_OK
                            : qp_error_set(reterr, QUIPU_MISUSE,
                                           "the export is not encrypted, and a key was given");
     }
     if (key == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the export is encrypted, and no key was given");
+        return qp_error_set(reterr, QUIPU_MISUSE, "the export is encrypted, and no key was given");
     }
-    status = export_crypt_read(self, self->header + EXPORT_CRYPT_MAGIC, EXPORT_CRYPT_HEADER - EXPORT_CRYPT_MAGIC, &more, reterr);
+    status = export_crypt_read(self, self->header + EXPORT_CRYPT_MAGIC,
+                               EXPORT_CRYPT_HEADER - EXPORT_CRYPT_MAGIC, &more, reterr);
     self->head_n += more;
     if (status == QUIPU_OK) {
         status = export_crypt_header_check(self, reterr);
@@ -536,7 +545,7 @@ quipu_status qp_export_reader_new(quipu_read_fn read, void *ctx, quipu_key_fn ke
 /* An export that is not encrypted: what was looked at first, then the caller's bytes as they come.
  */
 static quipu_status export_crypt_read_open(qp_export_reader *self, void *ret_bytes, size_t size,
-                                    size_t *ret_n)
+                                           size_t *ret_n)
 {
     const size_t left = self->head_n - self->head_at;
 

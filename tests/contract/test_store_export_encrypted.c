@@ -214,7 +214,7 @@ static void an_export_that_is_cut_stores_nothing(void **state)
     quipu_store *store = xe_filled();
     mt_stream sealed = xe_export(store, xe_key, 0);
     const size_t second = HEADER + xe_chunk(&sealed, HEADER);
-    const size_t ends[] = {HEADER,        HEADER + 5,    HEADER + NONCE, second,
+    const size_t ends[] = {HEADER,         HEADER + 5,     HEADER + NONCE, second,
                            second + NONCE, sealed.n - TAG, sealed.n - 1};
     const size_t whole = sealed.n;
 

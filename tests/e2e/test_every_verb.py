@@ -70,6 +70,8 @@ class Every(harness.Case):
         for name in ("old.key", "new.key", "p.txt"):
             (world / name).write_text("00112233445566778899aabbccddeeff" * 2, "utf-8")
             (world / name).chmod(0o600)
+        self.run_quipu("export", "--encrypt", "-o", world / "chats.enc",
+                       "--export-passphrase-file", world / "p.txt")
         self.keys = {"QUIPU_KEY_FILE": str(world / "old.key")}
         self.run_quipu("init", "--store", world / "safe.db", env=self.keys)
         (world / "notes.jsonl").write_text('{"role":"user","content":"x"}\n', "utf-8")

@@ -109,8 +109,8 @@ static void each_export_has_a_salt_of_its_own(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        T_OK(qp_export_writer_new(ec_give, NULL, false, NULL, ec_write, &streams[i], &writer,
-                                  NULL));
+        T_OK(
+            qp_export_writer_new(ec_give, NULL, false, NULL, ec_write, &streams[i], &writer, NULL));
         T_OK(qp_export_writer_write(writer, "the same", 8));
         T_OK(qp_export_writer_end(writer, NULL));
         qp_export_writer_free(writer);
