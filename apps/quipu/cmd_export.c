@@ -232,7 +232,7 @@ const app_verb app_verb_export = {
     .note = "Examples:\n"
             "  quipu export trip --format html --output trip.html\n"
             "  quipu export > chats.jsonl\n"
-            "  quipu export --encrypt --export-passphrase-file p.txt -o chats.enc",
+            "  quipu export --encrypt --export-passphrase-file p.txt -o trip.enc",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_QUIET,
     .options = export_options,
     .run = export_verb,

@@ -11,7 +11,8 @@ const { Store } = require('..');
 
 const read = (...parts) => fs.readFileSync(path.join(__dirname, '..', ...parts), 'utf8');
 const RENAMED = { memory_find: 'memories', artifact_get: 'artifact' };
-const NODE_ONLY = ['open', 'closed', 'sessions']; // Python: the constructor, a member, iteration
+// Python: encrypt_store(), the constructor, a member, iteration.
+const NODE_ONLY = ['encrypt', 'open', 'closed', 'sessions'];
 
 const camel = (name) => RENAMED[name] ?? name.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
 const sorted = (names) => [...new Set(names)].sort();
