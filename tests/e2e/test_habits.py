@@ -80,16 +80,11 @@ class Pager(Case):
             terminal = self.terminal("ls", "-n0", env={"LC_ALL": locale})
             terminal.expect("\n:")
             self.assertIn("\u00e9\u6771", terminal.text())
-            before = len(terminal.out)
             terminal.send("\x03")
-            for _ in range(harness.WAIT_S * 5):
-                if b":" in terminal.out[before:]:  # it answers with its prompt
-                    break
-                self.assertTrue(terminal.read(), "it has ended")
-            for _ in range(harness.WAIT_S):  # it drops what is typed before it reads again
-                terminal.send("q")
+            for _ in range(harness.WAIT_S):  # less drops what is typed before it has answered
                 if not terminal.read(1):
                     break
+                terminal.send("q")
             terminal.finish()
             self.assertEqual(terminal.code, 0)
 
