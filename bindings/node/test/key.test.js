@@ -30,9 +30,11 @@ function secret(data) {
   return name;
 }
 
+/** Only `append -` reads its input: what ends without reading would break the pipe. */
 const run = (file, env, ...given) =>
   execFileSync(PROGRAM, [...given, '--store', file], {
-    env: { ...process.env, ...env }, encoding: 'utf8', input: JSON.stringify({ role: 'user', content: PLANTED }),
+    env: { ...process.env, ...env }, encoding: 'utf8',
+    input: given.includes('-') ? JSON.stringify({ role: 'user', content: PLANTED }) : '',
   });
 
 /** A store that the program wrote. */
