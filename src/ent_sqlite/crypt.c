@@ -23,6 +23,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -387,6 +388,21 @@ static bool crypt_trailer(const uint8_t *trailer, bool *ret_blank)
                           memcmp(trailer + used, none, QP_PAGE_RESERVE - used) == 0);
 }
 
+/* Xors the time into random bytes: they stay random. Two machines that go on from one snapshot have
+ * the same bytes, drawn or still in libcrypto's generator, but hardly write at one nanosecond. */
+static void crypt_stir(uint8_t random[QP_CRYPT_RANDOM])
+{
+    struct timespec now = {0};
+    uint8_t time[8];
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    assert(sizeof(time) < QP_CRYPT_RANDOM);
+    qp_put_be64(time, (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec);
+    for (size_t i = 0; i < sizeof(time); i++) {
+        random[i] ^= time[i];
+    }
+}
+
 /* Random bytes for a page; NULL: there are none. They are drawn for many pages at once, as a draw
  * costs as much as a quarter of a page. None is used twice, also not by a process and its fork,
  * which differ in their ids, as to libcrypto's generator. */
@@ -403,6 +419,7 @@ static const uint8_t *crypt_draw(qp_crypt *self)
         self->process = process;
     }
     self->unused -= QP_CRYPT_RANDOM;
+    crypt_stir(self->drawn + self->unused);
     return self->drawn + self->unused;
 }
 
