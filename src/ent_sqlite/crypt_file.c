@@ -543,18 +543,14 @@ static int crypt_file_frame(qp_crypt_file *self, sqlite3_file *below, crypt_file
 
 /* SQLite reads a page, a whole frame (in recovery, where a frame that does not fit ends the log), a
  * frame's header, or the checksum in it. */
-int qp_crypt_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int size,
-                      sqlite3_int64 at, uint32_t *ret_page)
+static int crypt_file_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int size,
+                               sqlite3_int64 at, uint32_t *ret_page)
 {
     crypt_file_at where;
     int frame_size;
     int rc;
 
     assert(ret_page != NULL && size > 0);
-    rc = qp_crypt_log_flush(self, below);
-    if (rc != SQLITE_OK) {
-        return rc;
-    }
     if (at + size <= CRYPT_FILE_LOG_HEADER) {
         return below->pMethods->xRead(below, to, size, at);
     }
@@ -618,6 +614,15 @@ int qp_crypt_log_flush(qp_crypt_file *self, sqlite3_file *below)
     assert(at == 0 || (self->crypt != NULL && self->header_of > 0));
     self->waits_at = 0;
     return at == 0 ? SQLITE_OK : crypt_file_put_header(self, below, (uint32_t)self->header_of, at);
+}
+
+int qp_crypt_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int size,
+                      sqlite3_int64 at, uint32_t *ret_page)
+{
+    const int rc = qp_crypt_log_flush(self, below);
+
+    assert(self->waits_at == 0);
+    return rc == SQLITE_OK ? crypt_file_log_read(self, below, to, size, at, ret_page) : rc;
 }
 
 /* A page behind its header, which waited for it: both in one write, of a frame. */

@@ -83,8 +83,8 @@ static void cl_begin(cl_store *self)
                      QP_CRYPT_NEW);
     assert_int_equal(qp_crypt_main_write(self->crypt, &self->main_file.base, page, PAGE, 0),
                      SQLITE_OK);
-    assert_int_equal(
-        qp_crypt_log_write(self->crypt, &self->log.base, header, sizeof(header), 0), SQLITE_OK);
+    assert_int_equal(qp_crypt_log_write(self->crypt, &self->log.base, header, sizeof(header), 0),
+                     SQLITE_OK);
     self->log.writes = 0;
 }
 
@@ -114,9 +114,9 @@ static void cl_put_header(cl_store *self, uint32_t frame)
     uint8_t header[QP_CRYPT_FRAME_HEADER];
 
     cl_header(frame + 1, header);
-    assert_int_equal(qp_crypt_log_write(self->crypt, &self->log.base, header, sizeof(header),
-                                        cl_at(frame)),
-                     SQLITE_OK);
+    assert_int_equal(
+        qp_crypt_log_write(self->crypt, &self->log.base, header, sizeof(header), cl_at(frame)),
+        SQLITE_OK);
 }
 
 static void cl_put_page(cl_store *self, uint32_t frame, uint8_t content)
@@ -137,9 +137,9 @@ static void cl_check_frame(cl_store *self, uint32_t frame, uint8_t content)
     uint32_t number = 0;
 
     cl_header(frame + 1, header);
-    assert_int_equal(qp_crypt_log_read(self->crypt, &self->log.base, bytes, FRAME, cl_at(frame),
-                                       &number),
-                     SQLITE_OK);
+    assert_int_equal(
+        qp_crypt_log_read(self->crypt, &self->log.base, bytes, FRAME, cl_at(frame), &number),
+        SQLITE_OK);
     assert_int_equal(number, frame + 1);
     assert_memory_equal(bytes, header, sizeof(header));
     for (size_t i = QP_CRYPT_FRAME_HEADER; i < FRAME - QP_PAGE_RESERVE; i++) {
@@ -216,9 +216,9 @@ static void a_header_does_not_wait_behind_any_other_call(void **state)
     assert_int_equal(qp_crypt_log_flush(self.crypt, &self.log.base), SQLITE_OK);
     assert_int_equal(self.log.writes, 1);
     cl_put_header(&self, 1);
-    assert_int_equal(qp_crypt_log_read(self.crypt, &self.log.base, found, sizeof(found), cl_at(1),
-                                       &number),
-                     SQLITE_OK);
+    assert_int_equal(
+        qp_crypt_log_read(self.crypt, &self.log.base, found, sizeof(found), cl_at(1), &number),
+        SQLITE_OK);
     assert_int_equal(self.log.writes, 2);
     assert_memory_equal(found, header, sizeof(header));
     cl_put_header(&self, 1);

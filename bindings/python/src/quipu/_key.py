@@ -87,8 +87,8 @@ def _read(name: str, path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def _key_in(path: str | os.PathLike[str]) -> bytes:
-    """32 bytes as they are, or 64 digits and a line end. 32 characters are a passphrase in the wrong
-    place, which scrypt would not protect."""
+    """32 bytes as they are, or 64 digits and a line end. 32 characters are a passphrase in the
+    wrong place, which scrypt would not protect."""
     data = _read("key_file", path, 2 * KEY_BYTES + 1)
     if len(data) == KEY_BYTES and not _TEXT.issuperset(data):
         return data
@@ -106,8 +106,8 @@ def _key_in(path: str | os.PathLike[str]) -> bytes:
 
 
 def _phrase_in(path: str | os.PathLike[str]) -> bytes:
-    """The file without the line end that editors write. Of a longer file only the begin was read: it
-    would be another passphrase."""
+    """The file without the line end that editors write. Of a longer file only the begin was read:
+    it would be another passphrase."""
     file = _read("passphrase_file", path, PASSPHRASE_BYTES_MAX + _LINE_END)
     data = file.rstrip(b"\r\n")
     if len(file) > PASSPHRASE_BYTES_MAX + _LINE_END or not 1 <= len(data) <= PASSPHRASE_BYTES_MAX:
