@@ -19,6 +19,7 @@
 #define KEY_RAW 32        /* bytes of a key */
 #define KEY_HEX 64        /* digits of one as text */
 #define KEY_FILE_MAX 1024 /* bytes of a passphrase */
+#define KEY_LINE_END 2    /* bytes of the longest one */
 #define KEY_CTRL_C 3      /* the byte that a terminal gives for it */
 #define KEY_VARIABLE "QUIPU_KEY_FILE"
 #define KEY_PHRASE_VARIABLE "QUIPU_PASSPHRASE_FILE"
@@ -29,7 +30,7 @@
 
 /* What the callback gives. */
 typedef struct key_secret {
-    char bytes[KEY_FILE_MAX + 2]; /* one more than a passphrase and its line end: it is noticed */
+    char bytes[KEY_FILE_MAX + KEY_LINE_END + 1]; /* one more than a passphrase and its line end */
     size_t n;
 } key_secret;
 
@@ -75,38 +76,59 @@ static bool key_from_hex(key_secret *secret)
     return true;
 }
 
+/* False, with the system's reason reported. */
+static bool key_unreadable(const app_call *call, key_place place, int number)
+{
+    char what[APP_MESSAGE_MAX / 2];
+
+    snprintf(what, sizeof(what), "%s: %s cannot be read", place.name, place.path);
+    errno = number;
+    (void)app_fail_errno(call, what);
+    return false;
+}
+
 /* Reads the file; a key that others can read is no secret. */
 static bool key_read(const app_call *call, key_place place, key_secret *secret)
 {
-    char what[APP_MESSAGE_MAX / 2];
     FILE *file = fopen(place.path, "rbe");
-    struct stat info;
+    struct stat info = {0};
+    int failed = 0;
 
     if (file == NULL) {
-        const int number = errno;
-        snprintf(what, sizeof(what), "%s: %s cannot be read", place.name, place.path);
-        errno = number;
-        (void)app_fail_errno(call, what);
-        return false;
+        return key_unreadable(call, place, errno);
     }
     (void)setvbuf(file, NULL, _IONBF, 0); /* else the C library's buffer would keep a copy */
-    if (fstat(fileno(file), &info) == 0 && (info.st_mode & 077) != 0) {
+    if (fstat(fileno(file), &info) == 0 && !S_ISDIR(info.st_mode) && (info.st_mode & 077) != 0) {
         fclose(file);
         app_report(call, "%s: other users may read %s: chmod 600 it", place.name, place.path);
         return false;
     }
     secret->n = fread(secret->bytes, 1, sizeof(secret->bytes), file);
+    failed = ferror(file) ? errno : 0;
     fclose(file);
+    return failed == 0 || key_unreadable(call, place, failed);
+}
+
+/* Whether all bytes are those of a text: of 32 random ones that is so once in 10^13 times. */
+static bool key_is_text(const key_secret *secret)
+{
+    for (size_t i = 0; i < secret->n; i++) {
+        const char c = secret->bytes[i];
+        if ((c < ' ' || c > '~') && c != '\t' && c != '\n' && c != '\r') {
+            return false;
+        }
+    }
     return true;
 }
 
-/* 32 bytes as they are, or 64 digits and a line end. */
+/* 32 bytes as they are, or 64 digits and a line end. 32 characters are a passphrase in the wrong
+ * variable, which scrypt would not protect. */
 static bool key_is_raw(const app_call *call, key_place place, key_secret *secret)
 {
     const bool ends =
         secret->n == KEY_HEX || (secret->n == KEY_HEX + 1 && secret->bytes[KEY_HEX] == '\n');
 
-    if (secret->n == KEY_RAW || (ends && key_from_hex(secret))) {
+    if ((secret->n == KEY_RAW && !key_is_text(secret)) || (ends && key_from_hex(secret))) {
         return true;
     }
     app_report(call,
@@ -116,9 +138,11 @@ static bool key_is_raw(const app_call *call, key_place place, key_secret *secret
     return false;
 }
 
-/* A passphrase is the file without the line end that editors write. */
+/* A passphrase is the file without the line end that editors write. Of a longer file only the begin
+ * was read: it would be another passphrase. */
 static bool key_is_phrase(const app_call *call, key_place place, key_secret *secret)
 {
+    secret->n = secret->n > KEY_FILE_MAX + KEY_LINE_END ? 0 : secret->n;
     while (secret->n > 0 &&
            (secret->bytes[secret->n - 1] == '\n' || secret->bytes[secret->n - 1] == '\r')) {
         secret->n--;
@@ -154,17 +178,23 @@ static bool key_load(const app_call *call, key_place raw, key_place phrase, key_
     if (raw.path != NULL
             ? !key_read(call, raw, secret) || !key_is_raw(call, raw, secret)
             : !key_read(call, phrase, secret) || !key_is_phrase(call, phrase, secret)) {
+        secret->n = 0;
         return false;
     }
     key_set(secret, phrase.path != NULL, options);
     return true;
 }
 
+/* Read once a run, for all stores that a verb opens: the file may be a pipe. */
 bool app_key_options(const app_call *call, quipu_open_options *options)
 {
     const key_place raw = {KEY_VARIABLE, getenv(KEY_VARIABLE)};
     const key_place phrase = {KEY_PHRASE_VARIABLE, getenv(KEY_PHRASE_VARIABLE)};
 
+    if (key_current.n > 0) {
+        key_set(&key_current, phrase.path != NULL, options);
+        return true;
+    }
     return key_load(call, raw, phrase, &key_current, options);
 }
 
@@ -261,7 +291,6 @@ bool app_export_key_options(const app_call *call, bool makes, quipu_open_options
          {"--export-passphrase-file", app_value(call, "export-passphrase-file")}},
         {{KEY_EXPORT_VARIABLE, getenv(KEY_EXPORT_VARIABLE)},
          {KEY_EXPORT_PHRASE_VARIABLE, getenv(KEY_EXPORT_PHRASE_VARIABLE)}},
-        {{KEY_VARIABLE, getenv(KEY_VARIABLE)}, {KEY_PHRASE_VARIABLE, getenv(KEY_PHRASE_VARIABLE)}},
     };
 
     options->key = NULL;
@@ -269,6 +298,9 @@ bool app_export_key_options(const app_call *call, bool makes, quipu_open_options
         if (!key_load(call, places[i][0], places[i][1], &key_export, options)) {
             return false;
         }
+    }
+    if (options->key == NULL && !app_key_options(call, options)) {
+        return false;
     }
     if (options->key == NULL) {
         if (!key_from_terminal(call, makes)) {

@@ -21,6 +21,7 @@ import (
 const (
 	keyBytes         = 32
 	passphraseMost   = 1024
+	lineEndMost      = 2
 	readableByOthers = 0o077
 )
 
@@ -157,10 +158,18 @@ func readSecret(option, path string, most int64) ([]byte, error) {
 	return secret, nil
 }
 
-// keyIn is 32 bytes as they are, or 64 digits and a line end.
+// isText says whether all bytes are those of a text.
+func isText(secret []byte) bool {
+	return !bytes.ContainsFunc(secret, func(r rune) bool {
+		return (r < ' ' || r > '~') && r != '\t' && r != '\n' && r != '\r'
+	})
+}
+
+// keyIn is 32 bytes as they are, or 64 digits and a line end. 32 characters are a passphrase in the
+// wrong place, which scrypt would not protect.
 func keyIn(path string) ([]byte, error) {
 	secret, err := readSecret("Options.KeyFile", path, 2*keyBytes+1)
-	if err != nil || len(secret) == keyBytes {
+	if err != nil || (len(secret) == keyBytes && !isText(secret)) {
 		return secret, err
 	}
 	digits := bytes.TrimSuffix(secret, []byte("\n"))
@@ -173,14 +182,15 @@ func keyIn(path string) ([]byte, error) {
 	return key, nil
 }
 
-// passphraseIn is the file without the line end that editors write.
+// passphraseIn is the file without the line end that editors write. Of a longer file only the begin
+// was read: it would be another passphrase.
 func passphraseIn(path string) ([]byte, error) {
-	secret, err := readSecret("Options.PassphraseFile", path, passphraseMost+1)
+	file, err := readSecret("Options.PassphraseFile", path, passphraseMost+lineEndMost)
 	if err != nil {
 		return nil, err
 	}
-	secret = bytes.TrimRight(secret, "\r\n")
-	if len(secret) == 0 || len(secret) > passphraseMost {
+	secret := bytes.TrimRight(file, "\r\n")
+	if len(file) > passphraseMost+lineEndMost || len(secret) == 0 || len(secret) > passphraseMost {
 		return nil, &Error{Code: Invalid,
 			Message: fmt.Sprintf("Options.PassphraseFile: the passphrase in %s must have 1 to %d bytes",
 				path, passphraseMost)}

@@ -162,10 +162,11 @@ func TestAKeyThatDoesNotFitIsSaidAndNothingIsWritten(t *testing.T) {
 func TestAKeyFileThatIsNoneIsSaid(t *testing.T) {
 	key := randomKey(t)
 	path := encryptedStore(t, "QUIPU_KEY_FILE", secretFile(t, key))
-	for _, data := range []string{"", "12345", string(key) + "\n", strings.Repeat("g", 64)} {
+	for _, data := range []string{"", "12345", string(key) + "\n", strings.Repeat("g", 64),
+		strings.Repeat("w", 31) + "\n"} {
 		refused(t, path, Options{KeyFile: secretFile(t, []byte(data))}, Invalid, "holds no key")
 	}
-	for _, data := range []string{"", "\n", strings.Repeat("p", 1025)} {
+	for _, data := range []string{"", "\n", strings.Repeat("p", 1025), strings.Repeat("p", 1024) + "\n\nmore"} {
 		refused(t, path, Options{PassphraseFile: secretFile(t, []byte(data))}, Invalid, "1 to 1024 bytes")
 	}
 	readable := secretFile(t, key)

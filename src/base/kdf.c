@@ -25,10 +25,19 @@ quipu_status qp_secret_check(size_t size, const char *of, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* What scrypt fills: 128 N r bytes. The costs are small enough that nothing overflows. */
+static uint64_t kdf_scrypt_memory(qp_scrypt_cost cost)
+{
+    assert(cost.log_n <= QP_SCRYPT_LOG_N_MAX && cost.r <= QP_SCRYPT_R_MAX);
+    return (UINT64_C(128) << cost.log_n) * cost.r;
+}
+
 bool qp_scrypt_in_range(qp_scrypt_cost cost)
 {
     return cost.log_n >= QP_SCRYPT_LOG_N_MIN && cost.log_n <= QP_SCRYPT_LOG_N_MAX && cost.r >= 1 &&
-           cost.r <= QP_SCRYPT_R_MAX && cost.p >= 1 && cost.p <= QP_SCRYPT_P_MAX;
+           cost.r <= QP_SCRYPT_R_MAX && cost.p >= 1 && cost.p <= QP_SCRYPT_P_MAX &&
+           kdf_scrypt_memory(cost) <= QP_SCRYPT_MEMORY_MAX &&
+           kdf_scrypt_memory(cost) * cost.p <= QP_SCRYPT_WORK_MAX;
 }
 
 bool qp_hmac(const uint8_t key[QP_KDF_KEY], const uint8_t *data, size_t n, uint8_t ret[QP_KDF_KEY])
@@ -60,12 +69,12 @@ bool qp_hkdf(const uint8_t key[QP_KDF_KEY], const uint8_t salt[QP_KDF_KEY], cons
     return ok;
 }
 
-/* 128 * N * r bytes, and a little. */
+/* A little more than it fills: for each of p a block, and what libcrypto adds. */
 bool qp_scrypt(const void *secret, size_t size, const uint8_t salt[QP_KDF_KEY], qp_scrypt_cost cost,
                uint8_t ret[QP_KDF_KEY])
 {
     const uint64_t n = UINT64_C(1) << cost.log_n;
-    const uint64_t memory = 128 * n * cost.r + 128 * (uint64_t)cost.r * cost.p;
+    const uint64_t memory = kdf_scrypt_memory(cost) + UINT64_C(128) * cost.r * cost.p;
 
     assert(qp_scrypt_in_range(cost) && size > 0);
     return EVP_PBE_scrypt(secret, size, salt, QP_KDF_KEY, n, cost.r, cost.p, memory + (1U << 20),

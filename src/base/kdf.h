@@ -13,11 +13,15 @@
 #define QP_SECRET_MAX 1024   /* bytes of a passphrase */
 #define QP_HKDF_INFO_MAX 128 /* bytes of HKDF's info */
 
-/* Limits of scrypt's parameters: those of another's file must not exhaust the memory. */
+/* Limits of scrypt's parameters: those of another's file must exhaust neither the memory nor the
+ * user's patience, and nothing vouches for them before scrypt has run. */
 #define QP_SCRYPT_LOG_N_MIN 10
-#define QP_SCRYPT_LOG_N_MAX 22
+#define QP_SCRYPT_LOG_N_MAX 20
 #define QP_SCRYPT_R_MAX 32
 #define QP_SCRYPT_P_MAX 16
+#define QP_SCRYPT_MEMORY_MAX                                                                       \
+    (UINT64_C(1) << 30)                        /* bytes: 128 N r, which holds N to 2^20 at r = 8 */
+#define QP_SCRYPT_WORK_MAX (UINT64_C(1) << 32) /* 128 N r p: 32 times that of new files */
 /* Those of new files: 128 MiB, a fraction of a second. */
 #define QP_SCRYPT_LOG_N 17
 #define QP_SCRYPT_R 8
@@ -34,7 +38,7 @@ typedef struct qp_scrypt_cost {
  * "store". QUIPU_INVALID (empty), QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_secret_check(size_t size, const char *of, quipu_error *reterr);
 
-/* Whether all parameters are within the limits above. */
+/* Whether the parameters, and what they cost together, are within the limits above. */
 bool qp_scrypt_in_range(qp_scrypt_cost cost);
 
 /* The functions below return false when memory is used up, or libcrypto failed. */

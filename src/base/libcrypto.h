@@ -27,7 +27,6 @@ typedef struct engine_st ENGINE;
     X(int, EVP_CIPHER_CTX_set_padding, (EVP_CIPHER_CTX * ctx, int on))                             \
     X(const EVP_CIPHER *, EVP_aes_256_ecb, (void))                                                 \
     X(const EVP_CIPHER *, EVP_aes_256_gcm, (void))                                                 \
-    X(const EVP_CIPHER *, EVP_aes_256_xts, (void))                                                 \
     X(int, EVP_CipherInit_ex,                                                                      \
       (EVP_CIPHER_CTX * ctx, const EVP_CIPHER *cipher, ENGINE *engine, const unsigned char *key,   \
        const unsigned char *iv, int encrypts))                                                     \
@@ -62,7 +61,6 @@ QUIPU_MUST_USE quipu_status qp_libcrypto_load(quipu_error *reterr);
 #define EVP_CIPHER_CTX_set_padding qp_libcrypto.p_EVP_CIPHER_CTX_set_padding
 #define EVP_aes_256_ecb qp_libcrypto.p_EVP_aes_256_ecb
 #define EVP_aes_256_gcm qp_libcrypto.p_EVP_aes_256_gcm
-#define EVP_aes_256_xts qp_libcrypto.p_EVP_aes_256_xts
 #define EVP_CipherInit_ex qp_libcrypto.p_EVP_CipherInit_ex
 #define EVP_CipherUpdate qp_libcrypto.p_EVP_CipherUpdate
 #define EVP_CipherFinal_ex qp_libcrypto.p_EVP_CipherFinal_ex

@@ -23,6 +23,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -42,6 +43,7 @@
 #define CRYPT_PREFIX 12                 /* bytes of a nonce that choose the page's own key */
 #define CRYPT_AAD 24
 #define CRYPT_GCM_NONCE 12
+#define CRYPT_AES 16   /* bytes of a block */
 #define CRYPT_DRAWS 32 /* pages for which random bytes are drawn at once */
 
 /* Offsets in each copy of the header block; numbers are big-endian, like SQLite's. */
@@ -64,8 +66,9 @@ struct qp_crypt {
     EVP_CIPHER_CTX *seal;      /* GCM; its key changes with each page */
     EVP_CIPHER_CTX *open;      /* the same, to decrypt */
     EVP_CIPHER_CTX *derive;    /* ECB with the page key */
-    EVP_CIPHER_CTX *hide;      /* XTS with the place key */
+    EVP_CIPHER_CTX *hide;      /* ECB with the place key's first half: XTS's blocks */
     EVP_CIPHER_CTX *show;      /* the same, to decrypt */
+    EVP_CIPHER_CTX *tweak;     /* ECB with the second half: XTS's tweaks */
     uint8_t cmac[16];          /* CMAC's first subkey of the page key */
     uint8_t key[QP_CRYPT_KEY]; /* of the page under way */
 
@@ -265,6 +268,20 @@ static bool crypt_subkey(qp_crypt *self)
     return true;
 }
 
+/* AES of single blocks. */
+static EVP_CIPHER_CTX *crypt_blocks(const uint8_t key[QP_CRYPT_KEY], bool encrypts)
+{
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+
+    assert(key != NULL);
+    if (ctx != NULL && (EVP_CipherInit_ex(ctx, EVP_aes_256_ecb(), NULL, key, NULL, encrypts) != 1 ||
+                        EVP_CIPHER_CTX_set_padding(ctx, 0) != 1)) {
+        EVP_CIPHER_CTX_free(ctx);
+        return NULL;
+    }
+    return ctx;
+}
+
 /* Contexts are made once: a page then costs no allocation. */
 static bool crypt_setup(qp_crypt *self, const uint8_t okm[CRYPT_OKM])
 {
@@ -272,17 +289,14 @@ static bool crypt_setup(qp_crypt *self, const uint8_t okm[CRYPT_OKM])
 
     self->seal = EVP_CIPHER_CTX_new();
     self->open = EVP_CIPHER_CTX_new();
-    self->derive = EVP_CIPHER_CTX_new();
-    self->hide = EVP_CIPHER_CTX_new();
-    self->show = EVP_CIPHER_CTX_new();
+    self->derive = crypt_blocks(okm, true);
+    self->hide = crypt_blocks(place, true);
+    self->show = crypt_blocks(place, false);
+    self->tweak = crypt_blocks(place + QP_CRYPT_KEY, true);
     return self->seal != NULL && self->open != NULL && self->derive != NULL && self->hide != NULL &&
-           self->show != NULL &&
+           self->show != NULL && self->tweak != NULL &&
            EVP_CipherInit_ex(self->seal, EVP_aes_256_gcm(), NULL, NULL, NULL, 1) == 1 &&
            EVP_CipherInit_ex(self->open, EVP_aes_256_gcm(), NULL, NULL, NULL, 0) == 1 &&
-           EVP_CipherInit_ex(self->derive, EVP_aes_256_ecb(), NULL, okm, NULL, 1) == 1 &&
-           EVP_CIPHER_CTX_set_padding(self->derive, 0) == 1 &&
-           EVP_CipherInit_ex(self->hide, EVP_aes_256_xts(), NULL, place, NULL, 1) == 1 &&
-           EVP_CipherInit_ex(self->show, EVP_aes_256_xts(), NULL, place, NULL, 0) == 1 &&
            crypt_subkey(self);
 }
 
@@ -313,6 +327,7 @@ void qp_crypt_free(qp_crypt *self)
         EVP_CIPHER_CTX_free(self->derive);
         EVP_CIPHER_CTX_free(self->hide);
         EVP_CIPHER_CTX_free(self->show);
+        EVP_CIPHER_CTX_free(self->tweak);
         OPENSSL_cleanse(self, sizeof(*self));
         qp_free(self);
     }
@@ -373,6 +388,21 @@ static bool crypt_trailer(const uint8_t *trailer, bool *ret_blank)
                           memcmp(trailer + used, none, QP_PAGE_RESERVE - used) == 0);
 }
 
+/* Xors the time into random bytes: they stay random. Two machines that go on from one snapshot have
+ * the same bytes, drawn or still in libcrypto's generator, but hardly write at one nanosecond. */
+static void crypt_stir(uint8_t random[QP_CRYPT_RANDOM])
+{
+    struct timespec now = {0};
+    uint8_t time[8];
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    assert(sizeof(time) < QP_CRYPT_RANDOM);
+    qp_put_be64(time, (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec);
+    for (size_t i = 0; i < sizeof(time); i++) {
+        random[i] ^= time[i];
+    }
+}
+
 /* Random bytes for a page; NULL: there are none. They are drawn for many pages at once, as a draw
  * costs as much as a quarter of a page. None is used twice, also not by a process and its fork,
  * which differ in their ids, as to libcrypto's generator. */
@@ -389,6 +419,7 @@ static const uint8_t *crypt_draw(qp_crypt *self)
         self->process = process;
     }
     self->unused -= QP_CRYPT_RANDOM;
+    crypt_stir(self->drawn + self->unused);
     return self->drawn + self->unused;
 }
 
@@ -465,31 +496,50 @@ bool qp_crypt_open(qp_crypt *self, const qp_crypt_place *place, uint8_t *page, s
 
 /* ---- log and journal ------------------------------------------------------------------------- */
 
+/* AES-256-XTS of a single block, in place. Its two AES calls need no set-up; libcrypto's XTS takes
+ * the tweak as an IV, which costs several times as much as the block itself. */
+static bool crypt_xts(qp_crypt *self, EVP_CIPHER_CTX *ctx, const uint8_t tweak[CRYPT_AES],
+                      uint8_t block[CRYPT_AES])
+{
+    uint8_t mask[CRYPT_AES];
+    int n = 0;
+
+    assert(ctx == self->hide || ctx == self->show);
+    if (EVP_CipherUpdate(self->tweak, mask, &n, tweak, CRYPT_AES) != 1 || n != CRYPT_AES) {
+        return false;
+    }
+    for (size_t i = 0; i < CRYPT_AES; i++) {
+        block[i] ^= mask[i];
+    }
+    if (EVP_CipherUpdate(ctx, block, &n, block, CRYPT_AES) != 1 || n != CRYPT_AES) {
+        return false;
+    }
+    for (size_t i = 0; i < CRYPT_AES; i++) {
+        block[i] ^= mask[i];
+    }
+    return true;
+}
+
 /* The tweak is the frame's number and the open part of its header, so that the same salts and
  * checksum look different in each frame, and a changed page number changes all of them. */
 bool qp_crypt_frame(qp_crypt *self, uint32_t frame, uint8_t header[QP_CRYPT_FRAME_HEADER],
                     bool hides)
 {
-    EVP_CIPHER_CTX *ctx = hides ? self->hide : self->show;
-    uint8_t tweak[16] = {0};
-    int n = 0;
+    uint8_t tweak[CRYPT_AES] = {0};
 
     assert(frame > 0);
     qp_put_be32(tweak + 4, frame);
     memcpy(tweak + 8, header, 8);
-    return EVP_CipherInit_ex(ctx, NULL, NULL, NULL, tweak, hides) == 1 &&
-           EVP_CipherUpdate(ctx, header + 8, &n, header + 8, 16) == 1 && n == 16;
+    return crypt_xts(self, hides ? self->hide : self->show, tweak, header + 8);
 }
 
 /* A page's tag is never the same twice, nor is then the mask. */
 bool qp_crypt_mask(qp_crypt *self, const uint8_t tag[QP_CRYPT_TAG], uint8_t ret[4])
 {
-    uint8_t block[16] = {0};
-    int n = 0;
+    uint8_t block[CRYPT_AES] = {0};
 
     assert(tag != NULL);
-    if (EVP_CipherInit_ex(self->hide, NULL, NULL, NULL, tag, 1) != 1 ||
-        EVP_CipherUpdate(self->hide, block, &n, block, sizeof(block)) != 1) {
+    if (!crypt_xts(self, self->hide, tag, block)) {
         return false;
     }
     memcpy(ret, block, 4);

@@ -43,6 +43,8 @@ struct qp_crypt_file {
     uint32_t room;          /* of page bytes in both */
     int64_t header_of;      /* the frame whose header was written last, or 0 */
     uint8_t header[QP_CRYPT_FRAME_HEADER]; /* ...open */
+    int64_t waits_at;                      /* where it belongs while it waits for its page, or 0 */
+    bool rewrites;                         /* a page was overwritten in place since the log began */
 };
 
 qp_crypt_file *qp_crypt_file_new(void)
@@ -541,8 +543,8 @@ static int crypt_file_frame(qp_crypt_file *self, sqlite3_file *below, crypt_file
 
 /* SQLite reads a page, a whole frame (in recovery, where a frame that does not fit ends the log), a
  * frame's header, or the checksum in it. */
-int qp_crypt_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int size,
-                      sqlite3_int64 at, uint32_t *ret_page)
+static int crypt_file_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int size,
+                               sqlite3_int64 at, uint32_t *ret_page)
 {
     crypt_file_at where;
     int frame_size;
@@ -590,16 +592,70 @@ static void crypt_file_log_salts(qp_crypt_file *self, const uint8_t *salts)
     assert(self->salts != 0);
 }
 
+/* A frame's header, alone. */
+static int crypt_file_put_header(qp_crypt_file *self, sqlite3_file *below, uint32_t frame,
+                                 sqlite3_int64 at)
+{
+    uint8_t header[QP_CRYPT_FRAME_HEADER];
+
+    assert(at > 0);
+    memcpy(header, self->header, sizeof(header));
+    return qp_crypt_frame(self->crypt, frame, header, true)
+               ? below->pMethods->xWrite(below, header, sizeof(header), at)
+               : SQLITE_IOERR_WRITE;
+}
+
+/* SQLite writes a page right behind its header; should it ever do anything else, the header goes
+ * first. */
+int qp_crypt_log_flush(qp_crypt_file *self, sqlite3_file *below)
+{
+    const sqlite3_int64 at = self->waits_at;
+
+    assert(at == 0 || (self->crypt != NULL && self->header_of > 0));
+    self->waits_at = 0;
+    return at == 0 ? SQLITE_OK : crypt_file_put_header(self, below, (uint32_t)self->header_of, at);
+}
+
+int qp_crypt_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int size,
+                      sqlite3_int64 at, uint32_t *ret_page)
+{
+    const int rc = qp_crypt_log_flush(self, below);
+
+    assert(self->waits_at == 0);
+    return rc == SQLITE_OK ? crypt_file_log_read(self, below, to, size, at, ret_page) : rc;
+}
+
+/* A page behind its header, which waited for it: both in one write, of a frame. */
+static int crypt_file_put_frame(qp_crypt_file *self, sqlite3_file *below, crypt_file_at where)
+{
+    uint8_t *header = self->sealed;
+
+    assert(self->waits_at == where.begin);
+    self->waits_at = 0;
+    memcpy(header, self->header, QP_CRYPT_FRAME_HEADER);
+    return qp_crypt_frame(self->crypt, where.frame, header, true)
+               ? below->pMethods->xWrite(below, header,
+                                         QP_CRYPT_FRAME_HEADER + (int)self->params.page_size,
+                                         where.begin)
+               : SQLITE_IOERR_WRITE;
+}
+
 /* A page follows its header, or overwrites one of the same transaction in place. */
 static int crypt_file_log_page(qp_crypt_file *self, sqlite3_file *below, const uint8_t *from,
                                crypt_file_at where)
 {
     const uint32_t size = self->params.page_size;
+    uint8_t *page = self->sealed + QP_CRYPT_FRAME_HEADER;
+    const bool waits = self->waits_at == where.begin;
     qp_crypt_place place;
     int rc = SQLITE_OK;
 
-    assert(where.frame > 0);
-    if (self->header_of != where.frame) {
+    assert(where.frame > 0 && where.begin > 0);
+    if (!waits) {
+        self->rewrites = true;
+        rc = qp_crypt_log_flush(self, below);
+    }
+    if (rc == SQLITE_OK && self->header_of != where.frame) {
         rc = crypt_file_frame_header(self, below, where, self->header);
         self->header_of = rc == SQLITE_OK ? where.frame : 0;
     }
@@ -608,45 +664,71 @@ static int crypt_file_log_page(qp_crypt_file *self, sqlite3_file *below, const u
     }
     place = crypt_file_frame_place(self, where.frame, self->header);
     if (place.number == 0 || place.salts == 0 ||
-        !qp_crypt_seal(self->crypt, &place, from, size, NULL, self->sealed)) {
+        !qp_crypt_seal(self->crypt, &place, from, size, NULL, page)) {
+        self->waits_at = 0;
         return SQLITE_IOERR_WRITE;
     }
-    return below->pMethods->xWrite(below, self->sealed, (int)size,
-                                   where.begin + QP_CRYPT_FRAME_HEADER);
+    return waits ? crypt_file_put_frame(self, below, where)
+                 : below->pMethods->xWrite(below, page, (int)size,
+                                           where.begin + QP_CRYPT_FRAME_HEADER);
+}
+
+/* SQLite writes a header and then its page: the header waits, which saves a write for each frame.
+ * After a page was overwritten in place, COMMIT rewrites the headers from there on alone, and makes
+ * them visible in shared memory: these must be in the log then, and are written at once. */
+static int crypt_file_log_header(qp_crypt_file *self, sqlite3_file *below, const uint8_t *from,
+                                 crypt_file_at where)
+{
+    assert(where.frame > 0 && where.offset == 0 && self->waits_at == 0);
+    crypt_file_log_salts(self, from + 8);
+    memcpy(self->header, from, QP_CRYPT_FRAME_HEADER);
+    self->header_of = where.frame;
+    if (self->rewrites) {
+        return crypt_file_put_header(self, below, where.frame, where.begin);
+    }
+    self->waits_at = where.begin;
+    return SQLITE_OK;
+}
+
+/* The begin of the log: its frames are new from here on. */
+static int crypt_file_log_begin(qp_crypt_file *self, sqlite3_file *below, const uint8_t *from,
+                                int size, sqlite3_int64 at)
+{
+    assert(self->waits_at == 0);
+    self->header_of = 0;
+    self->rewrites = false;
+    if (at == 0 && size == CRYPT_FILE_LOG_HEADER) {
+        crypt_file_log_salts(self, from + CRYPT_FILE_LOG_SALTS_AT);
+    }
+    return below->pMethods->xWrite(below, from, size, at);
 }
 
 int qp_crypt_log_write(qp_crypt_file *self, sqlite3_file *below, const uint8_t *from, int size,
                        sqlite3_int64 at)
 {
-    uint8_t header[QP_CRYPT_FRAME_HEADER];
-    crypt_file_at where;
+    crypt_file_at where = {0};
+    int rc;
 
     assert(size > 0);
-    if (at + size <= CRYPT_FILE_LOG_HEADER) {
-        self->header_of = 0;
-        if (at == 0 && size == CRYPT_FILE_LOG_HEADER) {
-            crypt_file_log_salts(self, from + CRYPT_FILE_LOG_SALTS_AT);
+    if (at + size > CRYPT_FILE_LOG_HEADER) {
+        if (self->crypt == NULL) {
+            return SQLITE_IOERR_WRITE;
         }
-        return below->pMethods->xWrite(below, from, size, at);
+        where = crypt_file_locate(self, at);
+        if (where.frame > 0 && where.offset == QP_CRYPT_FRAME_HEADER &&
+            (uint32_t)size == self->params.page_size) {
+            return crypt_file_log_page(self, below, from, where);
+        }
+        if (where.frame == 0 || where.offset != 0 || size != QP_CRYPT_FRAME_HEADER) {
+            return SQLITE_IOERR_WRITE;
+        }
     }
-    if (self->crypt == NULL) {
-        return SQLITE_IOERR_WRITE;
+    rc = qp_crypt_log_flush(self, below);
+    if (rc != SQLITE_OK) {
+        return rc;
     }
-    where = crypt_file_locate(self, at);
-    if (where.frame > 0 && where.offset == QP_CRYPT_FRAME_HEADER &&
-        (uint32_t)size == self->params.page_size) {
-        return crypt_file_log_page(self, below, from, where);
-    }
-    if (where.frame == 0 || where.offset != 0 || size != QP_CRYPT_FRAME_HEADER) {
-        return SQLITE_IOERR_WRITE;
-    }
-    crypt_file_log_salts(self, from + 8);
-    memcpy(self->header, from, QP_CRYPT_FRAME_HEADER);
-    self->header_of = where.frame;
-    memcpy(header, from, sizeof(header));
-    return qp_crypt_frame(self->crypt, where.frame, header, true)
-               ? below->pMethods->xWrite(below, header, sizeof(header), at)
-               : SQLITE_IOERR_WRITE;
+    return where.frame > 0 ? crypt_file_log_header(self, below, from, where)
+                           : crypt_file_log_begin(self, below, from, size, at);
 }
 
 /* ---- the rollback journal -------------------------------------------------------------------- */

@@ -64,6 +64,9 @@ int qp_crypt_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int
 int qp_crypt_log_write(qp_crypt_file *self, sqlite3_file *below, const uint8_t *from, int size,
                        sqlite3_int64 at);
 
+/* Before a sync of the log: the header of a frame may wait for its page. */
+int qp_crypt_log_flush(qp_crypt_file *self, sqlite3_file *below);
+
 /* What one handle of a rollback journal remembers between calls; zeros at first. */
 typedef struct qp_crypt_journal {
     sqlite3_int64 page_at;     /* a page number ends here, so that a page may follow; or 0 */

@@ -99,24 +99,23 @@ static bool keys_stretch(keys_secret *secret, const qp_crypt_params *params)
     return secret->has_master;
 }
 
-/* The master key for these parameters. A raw key is the secret itself. */
-static qp_keys_result keys_master(qp_keys *keys, const qp_crypt_params *params,
+/* The master key for these parameters, with the mutex held. A raw key is the secret itself. */
+static qp_keys_result keys_master(keys_secret *secret, const qp_crypt_params *params,
                                   uint8_t ret[QP_CRYPT_KEY])
 {
-    qp_keys_result result = QP_KEYS_OK;
-
-    qp_mutex_lock(&keys->mutex);
-    assert(keys->secret.size > 0);
+    assert(secret->size > 0);
     if (params->form == QP_CRYPT_SCRYPT) {
-        result = keys_stretch(&keys->secret, params) ? QP_KEYS_OK : QP_KEYS_NOMEM;
-        memcpy(ret, keys->secret.master, QP_CRYPT_KEY);
-    } else if (keys->secret.size != QP_CRYPT_KEY) {
-        result = QP_KEYS_LENGTH;
-    } else {
-        memcpy(ret, keys->secret.bytes, QP_CRYPT_KEY);
+        if (!keys_stretch(secret, params)) {
+            return QP_KEYS_NOMEM;
+        }
+        memcpy(ret, secret->master, QP_CRYPT_KEY);
+        return QP_KEYS_OK;
     }
-    qp_mutex_unlock(&keys->mutex);
-    return result;
+    if (secret->size != QP_CRYPT_KEY) {
+        return QP_KEYS_LENGTH;
+    }
+    memcpy(ret, secret->bytes, QP_CRYPT_KEY);
+    return QP_KEYS_OK;
 }
 
 /* The file key, by the secret. */
@@ -124,9 +123,12 @@ static qp_keys_result keys_unwrap(qp_keys *keys, const qp_crypt_params *params,
                                   uint8_t ret[QP_CRYPT_KEY])
 {
     uint8_t master[QP_CRYPT_KEY];
-    qp_keys_result result = keys_master(keys, params, master);
+    qp_keys_result result;
 
     assert(ret != NULL);
+    qp_mutex_lock(&keys->mutex);
+    result = keys_master(&keys->secret, params, master);
+    qp_mutex_unlock(&keys->mutex);
     if (result == QP_KEYS_OK) {
         const qp_crypt_unwrapped unwrapped = qp_crypt_unwrap(master, params, ret);
         result = unwrapped == QP_CRYPT_UNWRAPPED      ? QP_KEYS_OK
@@ -197,23 +199,34 @@ bool qp_keys_can_make(qp_keys *keys)
     return can;
 }
 
+/* How the secret becomes a master key, and that key. In one step: another thread may replace the
+ * secret, and a passphrase must not be taken for a raw key. */
+static qp_keys_result keys_choose(qp_keys *keys, qp_crypt_params *params, uint8_t ret[QP_CRYPT_KEY])
+{
+    qp_keys_result result;
+    bool passphrase;
+
+    assert(params->generation > 0);
+    qp_mutex_lock(&keys->mutex);
+    passphrase = keys->secret.passphrase;
+    params->form = passphrase ? QP_CRYPT_SCRYPT : QP_CRYPT_RAW;
+    params->cost = passphrase ? (qp_scrypt_cost){QP_SCRYPT_LOG_N, QP_SCRYPT_R, QP_SCRYPT_P}
+                              : (qp_scrypt_cost){0};
+    result = keys_master(&keys->secret, params, ret);
+    qp_mutex_unlock(&keys->mutex);
+    return result;
+}
+
 /* Fills in how the secret becomes a wrapping key, with a new salt, and wraps the file key. */
 static qp_keys_result keys_wrap(qp_keys *keys, const uint8_t file_key[QP_CRYPT_KEY],
                                 qp_crypt_params *params)
 {
     uint8_t master[QP_CRYPT_KEY];
     qp_keys_result result = QP_KEYS_NOMEM;
-    bool passphrase;
 
-    qp_mutex_lock(&keys->mutex);
-    passphrase = keys->secret.passphrase;
-    qp_mutex_unlock(&keys->mutex);
-    assert(params->generation > 0);
-    params->form = passphrase ? QP_CRYPT_SCRYPT : QP_CRYPT_RAW;
-    params->cost = passphrase ? (qp_scrypt_cost){QP_SCRYPT_LOG_N, QP_SCRYPT_R, QP_SCRYPT_P}
-                              : (qp_scrypt_cost){0};
+    assert(file_key != NULL);
     if (RAND_bytes(params->salt, QP_CRYPT_SALT) == 1) {
-        result = keys_master(keys, params, master);
+        result = keys_choose(keys, params, master);
     }
     if (result == QP_KEYS_OK) {
         result = qp_crypt_wrap(master, file_key, params) ? QP_KEYS_OK : QP_KEYS_NOMEM;

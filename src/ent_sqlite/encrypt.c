@@ -62,6 +62,7 @@ static quipu_status encrypt_failed(const char *what, const char *path, quipu_err
     return qp_error_set(reterr, full ? QUIPU_FULL : QUIPU_IO, "%s %s: %s", what, path,
                         full             ? "the disk is full, free some room"
                         : code == EACCES ? "its folder may not be written"
+                        : code == EEXIST ? "it is not a file of this store"
                                          : "the system refused");
 }
 
@@ -90,19 +91,37 @@ static bool encrypt_zero(int fd)
     return fsync(fd) == 0;
 }
 
-/* Overwrites and deletes a file of this name; a missing one is fine. */
+/* Whether this is a file that has no other name: who may write to the folder could have linked
+ * somebody else's there. */
+static bool encrypt_is_ours(int fd)
+{
+    struct stat info;
+
+    assert(fd >= 0);
+    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1;
+}
+
+/* Overwrites and deletes a file of this name; a missing one is fine. It does not wait for the
+ * reader of a pipe. */
 static bool encrypt_remove(const char *path)
 {
-    const int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool done;
 
     assert(path != NULL);
     if (fd < 0) {
+        const bool other = errno == ELOOP || errno == ENXIO || errno == EISDIR;
+        errno = other ? EEXIST : errno;
         return errno == ENOENT;
     }
-    done = encrypt_zero(fd);
+    if (encrypt_is_ours(fd)) {
+        done = encrypt_zero(fd);
+        (void)close(fd);
+        return done && unlink(path) == 0;
+    }
     (void)close(fd);
-    return done && unlink(path) == 0;
+    errno = EEXIST;
+    return false;
 }
 
 /* What an earlier call left: the copy or the plain file, and SQLite's files beside it. */
@@ -110,14 +129,17 @@ static bool encrypt_remove_left(const encrypt_place *place)
 {
     static const char *const suffixes[] = {"", "-journal", "-wal", "-shm"};
     char name[ENCRYPT_NAME_MAX + 8];
-    bool done = true;
+    int failed = 0;
 
     assert(place->copy[0] != '\0');
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
         (void)snprintf(name, sizeof(name), "%s%s", place->copy, suffixes[i]);
-        done = encrypt_remove(name) && done;
+        if (!encrypt_remove(name)) {
+            failed = errno;
+        }
     }
-    return done;
+    errno = failed;
+    return failed == 0;
 }
 
 /* ---- the plain file, for this process alone -------------------------------------------------- */

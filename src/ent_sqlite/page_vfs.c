@@ -578,10 +578,15 @@ int64_t qp_page_vfs_syncs(void)
 static int page_vfs_sync(sqlite3_file *file, int flags)
 {
     sqlite3_file *below = page_vfs_below(file);
+    page_file *self = (page_file *)file;
+    int rc = SQLITE_OK;
 
     assert(below->pMethods != NULL);
+    if (self->crypt != NULL && self->is_log) {
+        rc = qp_crypt_log_flush(self->crypt, below);
+    }
     (void)atomic_fetch_add_explicit(&page_vfs_synced, 1, memory_order_relaxed);
-    return below->pMethods->xSync(below, flags);
+    return rc == SQLITE_OK ? below->pMethods->xSync(below, flags) : rc;
 }
 
 static int page_vfs_file_size(sqlite3_file *file, sqlite3_int64 *ret)

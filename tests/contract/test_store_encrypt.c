@@ -263,6 +263,41 @@ static void what_cannot_be_encrypted_says_why(void **state)
     mt_free(&before);
 }
 
+/* Who may write to the folder could point the name at a file of somebody else. */
+static void what_has_the_name_of_the_copy_and_is_not_ours_stays(void **state)
+{
+    char path[T_PATH_MAX];
+    char left[T_PATH_MAX + 16];
+    char other[T_PATH_MAX];
+    quipu_error error = {0};
+    mt_stream before = en_make(path);
+    size_t size = 0;
+    char *bytes = NULL;
+
+    (void)state;
+    (void)snprintf(left, sizeof(left), "%s-encrypting", path);
+    t_path(t_tmpdir(), "other", other);
+    t_file_write(other, "precious", 8);
+    assert_int_equal(link(other, left), 0);
+    T_STATUS(en_encrypt(path, en_key, 0, &error), QUIPU_IO);
+    assert_non_null(strstr(error.message, "not a file of this store"));
+    assert_int_equal(unlink(left), 0);
+    assert_int_equal(symlink(other, left), 0);
+    T_STATUS(en_encrypt(path, en_key, 0, &error), QUIPU_IO);
+    assert_int_equal(unlink(left), 0);
+    assert_int_equal(mkfifo(left, 0600), 0);
+    T_STATUS(en_encrypt(path, en_key, 0, &error), QUIPU_IO);
+    assert_int_equal(unlink(left), 0);
+    bytes = t_file_read(other, &size);
+    assert_int_equal(size, 8);
+    assert_memory_equal(bytes, "precious", 8);
+    free(bytes);
+    en_same(path, NULL, &before);
+    T_OK(en_encrypt(path, en_key, 0, &error));
+    en_same(path, en_key, &before);
+    mt_free(&before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_repeat_ends_what_a_crash_left),
         cmocka_unit_test(a_store_that_is_open_is_refused),
         cmocka_unit_test(what_cannot_be_encrypted_says_why),
+        cmocka_unit_test(what_has_the_name_of_the_copy_and_is_not_ours_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

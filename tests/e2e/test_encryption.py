@@ -6,6 +6,7 @@ import pathlib
 import secrets
 import shutil
 import sqlite3
+import subprocess
 import sys
 
 import harness
@@ -121,6 +122,32 @@ class Encryption(harness.Case):
         other = {"QUIPU_PASSPHRASE_FILE": self.secret("other", b"wrong horse\n")}
         self.assertIn("the key does not fit", self.q("ls", code=1, env=other).err)
         self.assertIn("60", self.q("ls", env=env).out)
+
+    def test_a_file_that_holds_no_key_is_refused(self):
+        digits = self.key.hex().encode()
+        for data in (b"", b"12345", self.key + b"\n", b"g" * 64, digits + b"\r\n", digits + b"\n\n",
+                     b"\xef\xbb\xbf" + digits, b"w" * 31 + b"\n", b"w" * 32):
+            env = {"QUIPU_KEY_FILE": self.secret("bad", data)}
+            self.assertIn("holds no key", self.q("init", "--encrypt", code=2, env=env).err)
+        for data in (b"", b"\r\n", b"p" * 1025, b"p" * 1024 + b"\n\nmore"):
+            env = {"QUIPU_PASSPHRASE_FILE": self.secret("bad", data)}
+            self.assertIn("1 to 1024 bytes", self.q("init", "--encrypt", code=2, env=env).err)
+        env = {"QUIPU_KEY_FILE": str(self.dir)}
+        self.assertIn("Is a directory", self.q("init", "--encrypt", code=2, env=env).err)
+        both = self.keyed | {"QUIPU_PASSPHRASE_FILE": self.secret("phrase", b"p")}
+        self.assertIn("both given", self.q("init", "--encrypt", code=2, env=both).err)
+        self.assertFalse(pathlib.Path(self.store).exists())
+
+    def test_a_key_comes_through_a_pipe_that_is_read_once(self):
+        for args, line in ((("init", "--encrypt"), ""), (("append", "one", "-", "--create"),
+                           '{"role":"user","content":"x"}\n'), (("ls",), "")):
+            shell = 'QUIPU_KEY_FILE=<(cat "$KEY") exec "$@"'
+            ran = subprocess.run(
+                ["bash", "-c", shell, "bash", harness.program(), *args, "--store", self.store],
+                input=line.encode(), capture_output=True, check=False,
+                env=self.env | {"KEY": self.keyed["QUIPU_KEY_FILE"]})
+            self.assertEqual((ran.returncode, ran.stderr), (0, b""))
+        self.assertIn("one", self.q("ls").out)
 
     def test_what_does_not_fit_has_an_error_of_its_own(self):
         self.fill()

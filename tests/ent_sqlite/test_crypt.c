@@ -10,6 +10,7 @@
 #include <ent/sqlite.h>
 #include <sqlite3.h>
 
+#include "base/sha256.h"
 #include "ent/db.h"
 #include "ent/maintenance.h"
 #include "ent_sqlite/crypt.h"
@@ -17,6 +18,8 @@
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/page_seal.h"
 #include "ent_sqlite/page_vfs.h"
+/* The last one: its macros rename functions. */
+#include "base/libcrypto.h"
 
 #define PAGE 4096
 #define FLIPS 300
@@ -353,6 +356,35 @@ static void no_nonce_is_used_twice_by_a_process_and_its_fork(void **state)
     qp_crypt_free(crypt);
 }
 
+/* A generator that gives the same bytes again, as one whose machine was restored. */
+static int cr_same_bytes(unsigned char *out, int n)
+{
+    memset(out, 0x5a, (size_t)n);
+    return 1;
+}
+
+static void no_nonce_is_used_twice_when_random_bytes_come_twice(void **state)
+{
+    static uint8_t nonces[2 * CR_NONCES][QP_CRYPT_NONCE];
+    int (*const random_bytes)(unsigned char *, int) = qp_libcrypto.p_RAND_bytes;
+    qp_crypt *crypt = qp_crypt_new(cr_raw);
+    qp_crypt *restored = qp_crypt_new(cr_raw);
+
+    (void)state;
+    assert_true(crypt != NULL && restored != NULL);
+    qp_libcrypto.p_RAND_bytes = cr_same_bytes;
+    cr_nonces(crypt, nonces);
+    cr_nonces(restored, nonces + CR_NONCES);
+    qp_libcrypto.p_RAND_bytes = random_bytes;
+    for (size_t i = 0; i < 2 * (size_t)CR_NONCES; i++) {
+        for (size_t j = 0; j < i; j++) {
+            assert_memory_not_equal(nonces[i], nonces[j], QP_CRYPT_NONCE);
+        }
+    }
+    qp_crypt_free(crypt);
+    qp_crypt_free(restored);
+}
+
 /* ---- a file ---------------------------------------------------------------------------------- */
 
 static void a_file_is_read_with_its_key(void **state)
@@ -598,6 +630,85 @@ static void what_is_wrong_with_key_and_file_is_said(void **state)
     qp_keys_free(keys);
 }
 
+/* Another thread gives the store another key while this one draws the salt, behind the file key and
+ * its id. */
+static struct cr_change {
+    int draws;
+    int (*random_bytes)(unsigned char *, int);
+    qp_keys *keys;
+    qp_keys *fresh;
+} cr_change;
+
+static int cr_bytes_and_change(unsigned char *out, int n)
+{
+    if (++cr_change.draws == 3) {
+        qp_keys_replace(cr_change.keys, cr_change.fresh);
+    }
+    return cr_change.random_bytes(out, n);
+}
+
+/* The passphrase is as long as a key: without scrypt it would be one. */
+static void a_file_that_is_made_while_the_key_changes_has_one_key_in_its_own_form(void **state)
+{
+    static const char phrase[] = "thirty-two letters of passphrase";
+    qp_crypt_params params;
+    qp_crypt *crypt = NULL;
+
+    (void)state;
+    cr_change = (struct cr_change){.random_bytes = qp_libcrypto.p_RAND_bytes,
+                                   .keys = cr_keys(cr_raw, sizeof(cr_raw), false),
+                                   .fresh = cr_keys(phrase, QP_CRYPT_KEY, true)};
+    qp_libcrypto.p_RAND_bytes = cr_bytes_and_change;
+    assert_int_equal(qp_keys_make(cr_change.keys, PAGE, &params, &crypt), QP_KEYS_OK);
+    qp_libcrypto.p_RAND_bytes = cr_change.random_bytes;
+    assert_int_equal(cr_change.draws, 3);
+    assert_int_equal(params.form, QP_CRYPT_SCRYPT);
+    qp_crypt_free(crypt);
+    crypt = NULL;
+    assert_int_equal(qp_keys_open(cr_change.fresh, &params, &crypt), QP_KEYS_OK);
+    qp_crypt_free(crypt);
+    qp_keys_free(cr_change.keys);
+    qp_keys_free(cr_change.fresh);
+}
+
+/* Both copies, with an unkeyed checksum that fits: anybody can write them. */
+static void cr_forge_costs(uint8_t block[QP_CRYPT_BLOCK], uint8_t log_n, uint8_t r, uint8_t p)
+{
+    for (uint8_t *copy = block; copy < block + QP_CRYPT_BLOCK; copy += QP_CRYPT_COPY) {
+        copy[31] = log_n;
+        copy[35] = r;
+        copy[39] = p;
+        qp_sha256_of(copy, QP_CRYPT_COPY - QP_SHA256_SIZE, copy + QP_CRYPT_COPY - QP_SHA256_SIZE);
+    }
+}
+
+/* Costs are used before a key can vouch for them. */
+static void costs_that_exhaust_the_machine_are_refused_before_scrypt_runs(void **state)
+{
+    qp_keys *keys = cr_keys("open sesame", 11, true);
+    char path[T_PATH_MAX];
+    qp_crypt_params params;
+    uint8_t *block;
+    size_t size = 0;
+
+    (void)state;
+    cr_path(path);
+    (void)cr_make(path, keys);
+    block = (uint8_t *)t_file_read(path, &size);
+    assert_true(size > QP_CRYPT_BLOCK);
+    cr_forge_costs(block, QP_SCRYPT_LOG_N, QP_SCRYPT_R, QP_SCRYPT_P);
+    assert_int_equal(qp_crypt_block_read(block, QP_CRYPT_BLOCK, &params), QP_CRYPT_FITS);
+    cr_forge_costs(block, 20, 8, 1);
+    assert_int_equal(qp_crypt_block_read(block, QP_CRYPT_BLOCK, &params), QP_CRYPT_FITS);
+    cr_forge_costs(block, 20, 9, 1);
+    assert_int_equal(qp_crypt_block_read(block, QP_CRYPT_BLOCK, &params), QP_CRYPT_DAMAGED);
+    cr_forge_costs(block, 22, 32, 16);
+    t_file_write(path, block, size);
+    cr_refused(path, keys, QUIPU_CORRUPT, "the header of the encrypted file is damaged");
+    free(block);
+    qp_keys_free(keys);
+}
+
 static void a_passphrase_opens_what_it_made(void **state)
 {
     qp_keys *phrase = cr_keys("open sesame", 11, true);
@@ -659,6 +770,7 @@ int main(void)
         cmocka_unit_test(a_page_has_the_known_answer),
         cmocka_unit_test(a_wrapped_key_has_the_known_answer),
         cmocka_unit_test(no_nonce_is_used_twice_by_a_process_and_its_fork),
+        cmocka_unit_test(no_nonce_is_used_twice_when_random_bytes_come_twice),
         cmocka_unit_test(a_file_is_read_with_its_key),
         cmocka_unit_test(a_log_that_a_crash_left_is_recovered),
         cmocka_unit_test(spills_are_encrypted_and_read_back),
@@ -667,6 +779,8 @@ int main(void)
         cmocka_unit_test(a_page_fits_no_other_place_and_no_other_file),
         cmocka_unit_test(a_key_of_a_wrong_length_makes_no_file),
         cmocka_unit_test(what_is_wrong_with_key_and_file_is_said),
+        cmocka_unit_test(a_file_that_is_made_while_the_key_changes_has_one_key_in_its_own_form),
+        cmocka_unit_test(costs_that_exhaust_the_machine_are_refused_before_scrypt_runs),
         cmocka_unit_test(a_passphrase_opens_what_it_made),
         cmocka_unit_test(a_key_is_1_to_1024_bytes),
     };

@@ -8,6 +8,7 @@ const { textOf, wrong } = require('./shapes.js');
 
 const KEY_BYTES = 32;
 const PASSPHRASE_BYTES_MAX = 1024;
+const LINE_END = 2; // bytes of the longest one
 const READABLE_BY_OTHERS = 0o077;
 
 /** The beginning of a file: `most` bytes and one more. A key that others can read is no secret. */
@@ -28,27 +29,29 @@ async function readSecret(name, path, most) {
   }
 }
 
-/** 32 bytes as they are, or 64 digits and a line end. */
+/** 32 bytes as they are, or 64 digits and a line end. 32 characters are a passphrase in the wrong
+ * place, which scrypt would not protect. */
 async function keyIn(path) {
   const data = await readSecret('options.keyFile', path, 2 * KEY_BYTES + 1);
-  if (data.length === KEY_BYTES) {
+  const digits = data.toString('latin1');
+  if (data.length === KEY_BYTES && !/^[\t\n\r -~]*$/.test(digits)) {
     return data;
   }
-  const digits = data.toString('latin1');
   if (!/^[0-9a-f]{64}\n?$/i.test(digits)) {
     throw new Invalid(`options.keyFile: ${path} holds no key: ${KEY_BYTES} random bytes, or ${2 * KEY_BYTES} hexadecimal digits`);
   }
   return Buffer.from(digits.trimEnd(), 'hex');
 }
 
-/** The file without the line end that editors write. */
+/** The file without the line end that editors write. Of a longer file only the begin was read: it
+ * would be another passphrase. */
 async function passphraseIn(path) {
-  const data = await readSecret('options.passphraseFile', path, PASSPHRASE_BYTES_MAX + 1);
+  const data = await readSecret('options.passphraseFile', path, PASSPHRASE_BYTES_MAX + LINE_END);
   let end = data.length;
   while (end > 0 && (data[end - 1] === 0x0a || data[end - 1] === 0x0d)) {
     end--;
   }
-  if (end === 0 || end > PASSPHRASE_BYTES_MAX) {
+  if (end === 0 || end > PASSPHRASE_BYTES_MAX || data.length > PASSPHRASE_BYTES_MAX + LINE_END) {
     throw new Invalid(`options.passphraseFile: the passphrase in ${path} must have 1 to ${PASSPHRASE_BYTES_MAX} bytes`);
   }
   return data.subarray(0, end);

@@ -104,10 +104,10 @@ test('a key that does not fit is said and nothing is written', { skip }, async (
 
 test('a key file that is none is said', { skip }, async () => {
   const file = encrypted({ QUIPU_KEY_FILE: secret(key) });
-  for (const data of ['', '12345', Buffer.concat([key, Buffer.from('\n')]), 'g'.repeat(64), `${'0'.repeat(64)}\n\n`]) {
+  for (const data of ['', '12345', Buffer.concat([key, Buffer.from('\n')]), 'g'.repeat(64), `${'0'.repeat(64)}\n\n`, `${'w'.repeat(31)}\n`]) {
     await refused(file, { keyFile: secret(data) }, quipu.Invalid, 'holds no key');
   }
-  for (const data of ['', '\n', 'p'.repeat(1025)]) {
+  for (const data of ['', '\n', 'p'.repeat(1025), `${'p'.repeat(1024)}\n\nmore`]) {
     await refused(file, { passphraseFile: secret(data) }, quipu.Invalid, '1 to 1024 bytes');
   }
   const readable = secret(key);

@@ -137,10 +137,10 @@ def test_a_key_that_does_not_fit_is_said_and_nothing_is_written(
 
 
 def test_a_key_file_that_is_none_is_said(keyed: pathlib.Path, secret: Made) -> None:
-    for data in (b"", b"12345", KEY + b"\n", b"g" * 64, b"0" * 64 + b"\n\n"):
+    for data in (b"", b"12345", KEY + b"\n", b"g" * 64, b"0" * 64 + b"\n\n", b"w" * 31 + b"\n"):
         with pytest.raises(quipu.Invalid, match="holds no key"):
             quipu.Store(keyed, key_file=secret("bad", data))
-    for data in (b"", b"\r\n", b"p" * 1025):
+    for data in (b"", b"\r\n", b"p" * 1025, b"p" * 1024 + b"\n\nmore"):
         with pytest.raises(quipu.Invalid, match="1 to 1024 bytes"):
             quipu.Store(keyed, passphrase_file=secret("bad", data))
     readable = secret("readable", KEY)

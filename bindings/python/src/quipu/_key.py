@@ -11,6 +11,8 @@ from ._errors import Invalid, Misuse
 
 KEY_BYTES = 32
 PASSPHRASE_BYTES_MAX = 1024
+_LINE_END = 2  # bytes of the longest one
+_TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 PLACES = ("key", "key_file", "passphrase", "passphrase_file")
 _VARIABLES = {"QUIPU_KEY_FILE": "key_file", "QUIPU_PASSPHRASE_FILE": "passphrase_file"}
 
@@ -85,9 +87,10 @@ def _read(name: str, path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def _key_in(path: str | os.PathLike[str]) -> bytes:
-    """32 bytes as they are, or 64 digits and a line end."""
+    """32 bytes as they are, or 64 digits and a line end. 32 characters are a passphrase in the
+    wrong place, which scrypt would not protect."""
     data = _read("key_file", path, 2 * KEY_BYTES + 1)
-    if len(data) == KEY_BYTES:
+    if len(data) == KEY_BYTES and not _TEXT.issuperset(data):
         return data
     digits = data.removesuffix(b"\n")
     try:
@@ -103,9 +106,11 @@ def _key_in(path: str | os.PathLike[str]) -> bytes:
 
 
 def _phrase_in(path: str | os.PathLike[str]) -> bytes:
-    """The file without the line end that editors write."""
-    data = _read("passphrase_file", path, PASSPHRASE_BYTES_MAX + 1).rstrip(b"\r\n")
-    if not 1 <= len(data) <= PASSPHRASE_BYTES_MAX:
+    """The file without the line end that editors write. Of a longer file only the begin was read:
+    it would be another passphrase."""
+    file = _read("passphrase_file", path, PASSPHRASE_BYTES_MAX + _LINE_END)
+    data = file.rstrip(b"\r\n")
+    if len(file) > PASSPHRASE_BYTES_MAX + _LINE_END or not 1 <= len(data) <= PASSPHRASE_BYTES_MAX:
         raise Invalid(
             f"passphrase_file: the passphrase in {os.fspath(path)} must have 1 to "
             f"{PASSPHRASE_BYTES_MAX} bytes"
