@@ -31,6 +31,7 @@ from ._results import (
     MemoryRun,
     MemoryStatus,
     Priority,
+    Recalled,
     SourceKind,
     StateEntry,
     Stats,
