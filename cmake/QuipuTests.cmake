@@ -97,7 +97,8 @@ set(quipu_tests_of_every_engine
     contract.store_memory_thread contract.store_message contract.store_message_parse
     contract.store_model contract.store_older contract.store_pool contract.store_purge
     contract.store_recall
-    contract.store_recall_fixture contract.store_recall_model contract.store_rekey
+    contract.store_recall_fixture contract.store_recall_memory contract.store_recall_model
+    contract.store_rekey
     contract.store_search
     contract.store_search_index
     contract.store_search_query contract.store_search_scope contract.store_search_thread
@@ -145,7 +146,8 @@ set(quipu_tests_of_a_server
     contract.store_settings contract.store_state
     contract.store_usage contract.tool_pairs
     contract.store_call contract.store_fork contract.store_list contract.store_message
-    contract.store_recall contract.store_search contract.store_search_query contract.store_session
+    contract.store_recall contract.store_recall_memory contract.store_search
+    contract.store_search_query contract.store_session
     contract.store_tail contract.store_title contract.store_window)
 
 # What also runs on the engine of tests/engine_strict, which holds src/ent to the rules of the seam:

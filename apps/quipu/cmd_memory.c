@@ -163,30 +163,36 @@ static void memory_json_facts(app_json *json, const quipu_memory *memory)
 }
 
 /* Source messages for observations, the generation for reflections. */
-void memory_json(const quipu_memory *memory)
+void memory_json_members(app_json *json, const quipu_memory *memory)
 {
-    app_json json = {.out = stdout};
     char id[QUIPU_UUID_TEXT_SIZE];
 
     quipu_uuid_format(memory->id, id);
-    app_json_open(&json, NULL, '{');
-    app_json_cstr(&json, "kind", memory_kind_name(memory->kind));
-    app_json_cstr(&json, "id", id);
-    app_json_text(&json, "key", memory->session_key);
-    app_json_text(&json, "content", memory->content);
-    app_json_int(&json, "tokens", memory->token_count);
+    app_json_cstr(json, "kind", memory_kind_name(memory->kind));
+    app_json_cstr(json, "id", id);
+    app_json_text(json, "key", memory->session_key);
+    app_json_text(json, "content", memory->content);
+    app_json_int(json, "tokens", memory->token_count);
     if (memory->kind == QUIPU_OBSERVATION) {
-        app_json_int(&json, "from", memory->source_start);
-        app_json_int(&json, "to", memory->source_end);
+        app_json_int(json, "from", memory->source_start);
+        app_json_int(json, "to", memory->source_end);
     } else {
-        app_json_int(&json, "generation", memory->generation);
+        app_json_int(json, "generation", memory->generation);
         if (memory->source_end > 0) {
-            app_json_int(&json, "from", memory->source_start);
-            app_json_int(&json, "to", memory->source_end);
+            app_json_int(json, "from", memory->source_start);
+            app_json_int(json, "to", memory->source_end);
         }
     }
-    app_json_time(&json, "created_at", memory->created_at);
-    memory_json_facts(&json, memory);
+    app_json_time(json, "created_at", memory->created_at);
+    memory_json_facts(json, memory);
+}
+
+void memory_json(const quipu_memory *memory)
+{
+    app_json json = {.out = stdout};
+
+    app_json_open(&json, NULL, '{');
+    memory_json_members(&json, memory);
     app_json_close(&json, '}');
 }
 

@@ -1,8 +1,10 @@
-/* quipu recall: the messages that may answer a question, best first. Reads only. */
+/* quipu recall: the messages that may answer a question, best first, and with --memories what was
+ * observed of them. Reads only. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "app.h"
+#include "memory.h"
 #include "provider.h"
 #include "render.h"
 
@@ -16,8 +18,9 @@ static const app_option recall_options[] = {
     {.name = "app", .value = "NAME", .help = "in the sessions of this app"},
     {.name = "user", .value = "ID", .help = "in those of this user of the app"},
     {.name = "everything", .help = "in all sessions of the store"},
-    {.name = "limit", .letter = 'n', .value = "N", .help = "at most N messages; default 10"},
+    {.name = "limit", .letter = 'n', .value = "N", .help = "at most N hits; default 10"},
     {.name = "budget", .value = "TOKENS", .help = "at most as many tokens together"},
+    {.name = "memories", .help = "observations and reflections, too"},
     {.name = "parts", .help = "show what each score is made of"},
     {.name = "embed",
      .value = "MODEL",
@@ -26,19 +29,33 @@ static const app_option recall_options[] = {
     {.name = NULL},
 };
 
-static void recall_json(const quipu_recall_hit *hit, bool parts)
+/* A message; `kinds`: say what it is, because hits may be memories. */
+static void recall_json_message(app_json *json, const quipu_recall_hit *hit, bool kinds)
+{
+    if (kinds) {
+        app_json_cstr(json, "kind", "message");
+    }
+    app_json_text(json, "key", hit->session_key);
+    app_json_int(json, "seq", hit->seq);
+    app_json_text(json, "event_id", hit->event_id);
+    app_json_cstr(json, "role", app_role_name(hit->role));
+    app_json_text(json, "author", hit->author);
+    app_json_time(json, "timestamp", hit->timestamp);
+    app_json_text(json, "content", hit->content);
+    app_json_int(json, "tokens", hit->tokens);
+}
+
+/* A memory has the members that "quipu memory list --json" writes, `kind` first. */
+static void recall_json(const quipu_recall_hit *hit, bool kinds, bool parts)
 {
     app_json json = {.out = stdout};
 
     app_json_open(&json, NULL, '{');
-    app_json_text(&json, "key", hit->session_key);
-    app_json_int(&json, "seq", hit->seq);
-    app_json_text(&json, "event_id", hit->event_id);
-    app_json_cstr(&json, "role", app_role_name(hit->role));
-    app_json_text(&json, "author", hit->author);
-    app_json_time(&json, "timestamp", hit->timestamp);
-    app_json_text(&json, "content", hit->content);
-    app_json_int(&json, "tokens", hit->tokens);
+    if (hit->memory != NULL) {
+        memory_json_members(&json, hit->memory);
+    } else {
+        recall_json_message(&json, hit, kinds);
+    }
     app_json_double(&json, "score", hit->score);
     if (parts) {
         app_json_double(&json, "words", hit->from_words);
@@ -76,13 +93,48 @@ static void recall_text(quipu_str text)
     }
 }
 
+/* The number and the author of a message, or what a memory is and what it was made of. */
+static void recall_place(const quipu_recall_hit *hit, char *text, size_t size)
+{
+    const quipu_memory *memory = hit->memory;
+    const char *role = app_role_name(hit->role);
+
+    if (memory == NULL) {
+        (void)snprintf(text, size, "%" PRId64 "  %.*s", hit->seq,
+                       (int)(hit->author.n > 0 ? hit->author.n : strlen(role)),
+                       hit->author.n > 0 ? hit->author.p : role);
+    } else if (memory->source_end > 0) {
+        (void)snprintf(text, size, "%s of %" PRId64 " to %" PRId64, memory_kind_name(memory->kind),
+                       memory->source_start, memory->source_end);
+    } else {
+        (void)snprintf(text, size, "%s", memory_kind_name(memory->kind));
+    }
+}
+
+/* The time that a memory is about, in a line of its own. */
+static void recall_about(const quipu_memory *memory)
+{
+    char from[QUIPU_TIME_TEXT_SIZE] = "";
+    char to[QUIPU_TIME_TEXT_SIZE] = "";
+
+    if (memory->has_about_from) {
+        app_time_text(memory->about_from, from, sizeof(from));
+    }
+    if (memory->has_about_to) {
+        app_time_text(memory->about_to, to, sizeof(to));
+    }
+    if (from[0] != '\0' || to[0] != '\0') {
+        printf("%*sabout %s%s%s\n", RECALL_MARGIN, "", from, to[0] != '\0' ? " to " : "", to);
+    }
+}
+
 /* A line with the location and the score, then the text. */
 static void recall_print(const quipu_recall_hit *hit, bool parts, bool colours)
 {
-    const char *role = app_role_name(hit->role);
     char time[QUIPU_TIME_TEXT_SIZE];
     char sum[RECALL_SUM_SIZE] = "";
     char vector[RECALL_SUM_SIZE] = "";
+    char place[APP_MESSAGE_MAX / 2];
     char rest[APP_MESSAGE_MAX];
 
     app_time_text(hit->timestamp, time, sizeof(time));
@@ -93,10 +145,12 @@ static void recall_print(const quipu_recall_hit *hit, bool parts, bool colours)
         (void)snprintf(sum, sizeof(sum), " = words %.3f + neighbours %.3f + session %.3f",
                        hit->from_words, hit->from_neighbours, hit->from_session);
     }
-    (void)snprintf(rest, sizeof(rest), "%" PRId64 "  %.*s  %s  %.3f%s%s", hit->seq,
-                   (int)(hit->author.n > 0 ? hit->author.n : strlen(role)),
-                   hit->author.n > 0 ? hit->author.p : role, time, hit->score, sum, vector);
+    recall_place(hit, place, sizeof(place));
+    (void)snprintf(rest, sizeof(rest), "%s  %s  %.3f%s%s", place, time, hit->score, sum, vector);
     app_key_line(colours, hit->session_key, quipu_cstr(rest));
+    if (hit->memory != NULL) {
+        recall_about(hit->memory);
+    }
     recall_text(hit->content);
 }
 
@@ -108,8 +162,8 @@ static void recall_report_none(const app_call *call, const quipu_recall_results 
     } else if (results->terms == 0) {
         app_report(call, "the question has no words");
     } else {
-        app_report(call, "none of %" PRId64 " messages has a word of the question",
-                   results->messages);
+        app_report(call, "none of %" PRId64 " messages%s has a word of the question",
+                   results->messages, results->memories > 0 ? " and what is known of them" : "");
     }
 }
 
@@ -129,7 +183,7 @@ static int recall_ask(const app_call *call, quipu_store *store, const quipu_reca
     }
     for (size_t i = 0; i < results->hits.count; i++) {
         if (json) {
-            recall_json(quipu_recall_hit_at(results->hits, i), parts);
+            recall_json(quipu_recall_hit_at(results->hits, i), app_given(call, "memories"), parts);
         } else {
             recall_print(quipu_recall_hit_at(results->hits, i), parts, colours);
         }
@@ -155,7 +209,8 @@ static int recall_scope(const app_call *call, quipu_recall_options *options)
     options->session_key = app_text_value(call, "session");
     options->app_name = app_text_value(call, "app");
     options->user_id = app_text_value(call, "user");
-    options->flags = everything ? QUIPU_RECALL_EVERYTHING : 0;
+    options->flags = (everything ? QUIPU_RECALL_EVERYTHING : 0) |
+                     (app_given(call, "memories") ? QUIPU_RECALL_MEMORIES : 0);
     if (options->user_id.p != NULL && options->app_name.p == NULL) {
         return app_usage(call, "--user needs --app: users belong to an app");
     }
@@ -230,7 +285,8 @@ const app_verb app_verb_recall = {
     .summary = "find the messages that answer a question",
     .note = "Examples:\n"
             "  quipu recall --session trip 'When do we leave?'\n"
-            "  quipu recall --everything --json 'train to Cusco'",
+            "  quipu recall --everything --json 'train to Cusco'\n"
+            "  quipu recall --app travel --user ana --memories 'Which seat?'",
     .common = APP_READS | APP_PAGED,
     .options = recall_options,
     .run = recall_run,

@@ -11,8 +11,10 @@
 /* Singular, as shown. */
 const char *memory_kind_name(quipu_memory_kind kind);
 
-/* One memory as a line of JSON, or as facts and its text. */
+/* One memory as a line of JSON, or as facts and its text; or its members alone, into an object that
+ * is open. */
 void memory_json(const quipu_memory *memory);
+void memory_json_members(app_json *json, const quipu_memory *memory);
 void memory_print(const app_call *call, const quipu_memory *memory);
 
 /* "standing", "instruction"...; "" for none. */

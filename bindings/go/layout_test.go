@@ -114,7 +114,8 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 			unsafe.Offsetof(recall.Embedder), unsafe.Offsetof(recall.EmbedModel)) +
 		offsets("quipu_recall_hit", 0, unsafe.Offsetof(hit.Role), unsafe.Offsetof(hit.EventID),
 			unsafe.Offsetof(hit.Timestamp), unsafe.Offsetof(hit.Content),
-			unsafe.Offsetof(hit.FromSession), unsafe.Offsetof(hit.FromVector)) +
+			unsafe.Offsetof(hit.FromSession), unsafe.Offsetof(hit.FromVector),
+			unsafe.Offsetof(hit.Memory)) +
 		offsets("quipu_recall_results", 0, unsafe.Offsetof(recalled.Hits)) +
 		offsets("quipu_memory", 0, unsafe.Offsetof(memory.SessionKey), unsafe.Offsetof(memory.TokenCount), unsafe.Offsetof(memory.CreatedAt), unsafe.Offsetof(memory.Scope), unsafe.Offsetof(memory.Priority), unsafe.Offsetof(memory.Subject), unsafe.Offsetof(memory.SaidAt), unsafe.Offsetof(memory.AboutTo), unsafe.Offsetof(memory.Times), unsafe.Offsetof(memory.Supersedes), unsafe.Offsetof(memory.HasRetiredAt), unsafe.Offsetof(memory.RetiredWhy), unsafe.Offsetof(memory.CondensedInto), unsafe.Offsetof(memory.EditedAt), unsafe.Offsetof(memory.EditedWhy)) +
 		offsets("quipu_memory_list", 0, unsafe.Offsetof(list.Items)) +
@@ -160,7 +161,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_erasure", 0, unsafe.Offsetof(erased.Forks), unsafe.Offsetof(erased.Backups), unsafe.Offsetof(erased.Hidden), unsafe.Offsetof(erased.Memories), unsafe.Offsetof(erased.Kept)) +
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
 			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist, lib.OpenPassphrase,
-			lib.RecallAll, lib.RoleUser, lib.RoleAssistant, lib.RoleModel, lib.MemoryRetired,
+			lib.RecallAll, lib.RecallMemories, lib.RoleUser, lib.RoleAssistant, lib.RoleModel, lib.MemoryRetired,
 			lib.MemoryScope, lib.MemoryFollow, lib.MemoryEmbedOnly, lib.SetContent, lib.SetPriority, lib.SetSubject,
 			lib.SetRetired, lib.ContextLog, lib.ContextAsBefore, lib.PartText, lib.PartThought,
 			lib.PartCall, lib.PartResponse, lib.PartData, uintptr(Reflection), uintptr(Standing),
@@ -224,7 +225,8 @@ int main(void)
     AT(quipu_recall_options, embedder); AT(quipu_recall_options, embed_model); END();
     BEGIN_GROWING(quipu_recall_hit); AT(quipu_recall_hit, role); AT(quipu_recall_hit, event_id);
     AT(quipu_recall_hit, timestamp); AT(quipu_recall_hit, content);
-    AT(quipu_recall_hit, from_session); AT(quipu_recall_hit, from_vector); END();
+    AT(quipu_recall_hit, from_session); AT(quipu_recall_hit, from_vector);
+    AT(quipu_recall_hit, memory); END();
     BEGIN_GROWING(quipu_recall_results); AT(quipu_recall_results, hits); END();
     BEGIN_GROWING(quipu_memory); AT(quipu_memory, session_key); AT(quipu_memory, token_count); AT(quipu_memory, created_at); AT(quipu_memory, scope); AT(quipu_memory, priority); AT(quipu_memory, subject); AT(quipu_memory, said_at); AT(quipu_memory, about_to); AT(quipu_memory, times); AT(quipu_memory, supersedes); AT(quipu_memory, has_retired_at); AT(quipu_memory, retired_why); AT(quipu_memory, condensed_into); AT(quipu_memory, edited_at); AT(quipu_memory, edited_why); END();
     BEGIN_GROWING(quipu_memory_list); AT(quipu_memory_list, memories); END();
@@ -268,10 +270,11 @@ int main(void)
     BEGIN_GROWING(quipu_usage_report); AT(quipu_usage_report, rows); AT(quipu_usage_report, sessions); AT(quipu_usage_report, next); END();
     BEGIN_GROWING(quipu_erase_options); AT(quipu_erase_options, key); AT(quipu_erase_options, user_id); AT(quipu_erase_options, app_name); END();
     BEGIN_GROWING(quipu_erasure); AT(quipu_erasure, forks); AT(quipu_erasure, backups); AT(quipu_erasure, hidden); AT(quipu_erasure, memories); AT(quipu_erasure, kept); END();
-    printf("numbers %d %d %d %d %d %d %d %d %d %d %d", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
+    printf("numbers %d %d %d %d %d %d %d %d %d %d %d %d", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
            QUIPU_KEYS_CAMEL, QUIPU_BYTES_STD, QUIPU_TIMES_RFC3339, (int)QUIPU_GET_AFTER,
            (int)QUIPU_OPEN_READ_ONLY, (int)QUIPU_OPEN_MUST_EXIST,
-           (int)QUIPU_OPEN_PASSPHRASE, (int)QUIPU_RECALL_EVERYTHING, QUIPU_ROLE_USER);
+           (int)QUIPU_OPEN_PASSPHRASE, (int)QUIPU_RECALL_EVERYTHING, (int)QUIPU_RECALL_MEMORIES,
+           QUIPU_ROLE_USER);
     printf(" %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d", QUIPU_ROLE_ASSISTANT,
            QUIPU_ROLE_MODEL, (int)QUIPU_MEMORY_RETIRED, (int)QUIPU_MEMORY_SCOPE,
            (int)QUIPU_MEMORY_FOLLOW, (int)QUIPU_MEMORY_EMBED_ONLY, (int)QUIPU_MEMORY_SET_CONTENT, (int)QUIPU_MEMORY_SET_PRIORITY,

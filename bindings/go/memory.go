@@ -37,9 +37,10 @@ type Scope struct {
 
 // RecallOptions of a question. The scope is required.
 type RecallOptions struct {
-	Scope  Scope
-	Limit  int64 // 0: 10
-	Budget int64 // tokens of all hits together; 0: any
+	Scope    Scope
+	Limit    int64 // 0: 10
+	Budget   int64 // tokens of all hits together; 0: any
+	Memories bool  // observations and reflections, too
 
 	// Meaning counts as well as words: what a worker stored for this model is compared with the
 	// question's vector.
@@ -47,8 +48,9 @@ type RecallOptions struct {
 	EmbedModel string // required with an embedder
 }
 
-// Recalled is a message that may answer a question. A higher score is better; it is the sum of its
-// four parts.
+// Recalled is a message that may answer a question, or a memory: then Memory has what it is, its
+// sources and the time that it is about, and number, event id and author are empty. A higher score
+// is better; it is the sum of its four parts.
 type Recalled struct {
 	SessionKey                             string
 	Seq                                    int64
@@ -59,6 +61,7 @@ type Recalled struct {
 	Score                                  float64
 	FromWords, FromNeighbours, FromSession float64
 	FromVector                             float64 // by its meaning; 0 without an embedder
+	Memory                                 *Memory // nil: a message
 }
 
 // Recall finds the messages that may answer a question, best first.
@@ -97,6 +100,9 @@ func (s *Store) Recall(ctx context.Context, question string, options RecallOptio
 		if options.Scope.Everything {
 			to.Flags = lib.RecallAll
 		}
+		if options.Memories {
+			to.Flags |= lib.RecallMemories
+		}
 		failure := &lib.Error{}
 		status, _, _ := purego.SyscallN(lib.Call.Recall, s.handle, uintptr(unsafe.Pointer(to)), call,
 			uintptr(unsafe.Pointer(&results)), uintptr(unsafe.Pointer(failure)))
@@ -116,6 +122,10 @@ func (s *Store) Recall(ctx context.Context, question string, options RecallOptio
 			FromUser: hit.Role == lib.RoleUser, Timestamp: timeOf(hit.Timestamp), Tokens: hit.Tokens,
 			Score: hit.Score, FromWords: hit.FromWords, FromNeighbours: hit.FromNeighbours,
 			FromSession: hit.FromSession, FromVector: hit.FromVector,
+		}
+		if options.Memories && hit.Memory != nil {
+			known := memoryOf(hit.Memory)
+			found[i].Memory = &known
 		}
 	}
 	return found, nil

@@ -151,6 +151,41 @@ func TestAtMostTenMemoriesComeBack(t *testing.T) {
 	}
 }
 
+func TestRecallFindsWhatIsKnownWhenItIsAskedFor(t *testing.T) {
+	store, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
+	ctx := t.Context()
+	said(t, service.sessions, "ana", "Shall we take the train?")
+	said(t, service.sessions, "eve", "I take the bus.")
+	question := "When does the train leave?"
+	scope := Scope{AppName: "app", UserID: "ana"}
+	plain, err := store.Recall(ctx, question, RecallOptions{Scope: scope})
+	if err != nil || len(plain) != 1 || plain[0].Memory != nil {
+		t.Fatalf("%+v, %v", plain, err)
+	}
+	about := time.Date(2023, 5, 9, 0, 0, 0, 0, time.UTC)
+	known, err := store.SaveMemory(ctx, Memory{Kind: Observation, SessionKey: plain[0].SessionKey,
+		Content: "The train leaves at nine.", SourceStart: 1, SourceEnd: 1, AboutFrom: about})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits, err := store.Recall(ctx, question, RecallOptions{Scope: scope, Memories: true})
+	if err != nil || len(hits) != 2 || hits[0].Memory == nil || hits[1].Memory != nil {
+		t.Fatalf("%+v, %v", hits, err)
+	}
+	first := hits[0]
+	if *first.Memory != known || !first.Memory.AboutFrom.Equal(about) || first.Memory.SourceEnd != 1 {
+		t.Errorf("%+v is not %+v", *first.Memory, known)
+	}
+	if first.Seq != 0 || first.FromUser || first.EventID != "" || first.Content != known.Content {
+		t.Errorf("%+v", first)
+	}
+	hits, err = store.Recall(ctx, question,
+		RecallOptions{Scope: Scope{AppName: "app", UserID: "eve"}, Memories: true})
+	if err != nil || len(hits) != 0 {
+		t.Errorf("another user sees %+v, %v", hits, err)
+	}
+}
+
 func TestARecallNeedsAScope(t *testing.T) {
 	store, service := newMemory(t, filepath.Join(t.TempDir(), "agents.db"))
 	if _, err := store.Recall(t.Context(), "x", RecallOptions{}); !errors.Is(err, Misuse) {

@@ -232,6 +232,8 @@ export interface RecallOptions extends CallOptions {
   appName?: string;
   userId?: string;
   everything?: boolean;
+  /** Observations and reflections, too. */
+  memories?: boolean;
   since?: Count;
   before?: Count;
   limit?: Count;
@@ -241,10 +243,11 @@ export interface RecallOptions extends CallOptions {
   embedModel?: string;
 }
 
+/** A message, or with `memories` a memory, which has no number, role, author and event id. */
 export interface Recalled {
   sessionKey: string;
   seq: Count;
-  role: Role;
+  role: Role | '';
   author: string;
   timestamp: Date;
   content: string;
@@ -255,6 +258,7 @@ export interface Recalled {
   fromNeighbours: number;
   fromSession: number;
   fromVector: number;
+  memory: Memory | null;
 }
 
 export interface StateEntry {

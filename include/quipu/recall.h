@@ -1,4 +1,5 @@
-/* Recall: a question in plain words finds the messages that answer it. <quipu/store.h> includes it.
+/* Recall: a question in plain words finds the messages that answer it, and what was observed of
+ * them. <quipu/store.h> includes it.
  *
  * quipu_search() finds the messages that have all words of a query, for people who know what was
  * written. quipu_recall() is for questions: any of the words count, in any of their forms, rare
@@ -22,9 +23,11 @@ extern "C" {
 #define QUIPU_RECALL_LIMIT_DEFAULT 10   /* hits without a limit */
 #define QUIPU_RECALL_WORDS_MAX 256 /* different words of a question that are read; of these... */
 #define QUIPU_RECALL_TERMS_MAX 16  /* ...the rarest in the scope decide */
+#define QUIPU_RECALL_MEMORIES_MAX 1000 /* memories of a scope that are looked at: the newest */
 
 /* Flags of quipu_recall_options. */
 #define QUIPU_RECALL_EVERYTHING UINT32_C(1) /* the scope is every session of the tenant */
+#define QUIPU_RECALL_MEMORIES UINT32_C(2)   /* observations and reflections, too */
 
 /* A question and its scope. The scope is required: a session, an app, a user within an app, or
  * QUIPU_RECALL_EVERYTHING. */
@@ -49,31 +52,37 @@ typedef struct quipu_recall_options {
 
 #define QUIPU_RECALL_OPTIONS_INIT QUIPU_INIT(quipu_recall_options)
 
-/* A message that may answer the question. */
+/* A message that may answer the question; with QUIPU_RECALL_MEMORIES also an observation or a
+ * reflection. */
 typedef struct quipu_recall_hit {
     quipu_str session_key;
-    int64_t seq;
-    quipu_role role;
-    quipu_str event_id;
-    quipu_str author;
-    quipu_time timestamp;
+    int64_t seq;          /* 0 for a memory */
+    quipu_role role;      /* 0 for a memory */
+    quipu_str event_id;   /* absent for a memory */
+    quipu_str author;     /* absent for a memory */
+    quipu_time timestamp; /* when it was said; of a memory that does not know: when it was saved */
     quipu_str content;
     int64_t tokens;
     double score;           /* larger is better; the sum of the four parts */
-    double from_words;      /* by the message's own words, author and date */
+    double from_words;      /* by its own words, author (of a memory: subject) and dates */
     double from_neighbours; /* by the two messages before and the two behind it */
     double from_session;    /* by the words of its whole session */
     double from_vector;     /* by its meaning; 0 without an embedder */
+    /* The memory that it is: its kind, id, sources, and the time that it is about. NULL: it is a
+     * message. */
+    const quipu_memory *memory;
 } quipu_recall_hit;
 
 QUIPU_SLICE(quipu_recall_hits, quipu_recall_hit)
 
 typedef struct quipu_recall_results {
-    quipu_recall_hits hits; /* best first; equal scores by session key, the newest message first */
+    quipu_recall_hits hits; /* best first; equal scores by session key, memories before messages,
+                               and the newest first */
     int64_t sessions;       /* in the scope */
     int64_t messages;       /* in the scope */
     int64_t terms;          /* words of the question that were looked for; 0: it has none */
     int64_t vectors;        /* messages in the scope that have a vector of the embedder's model */
+    int64_t memories;       /* that were looked at; 0 without QUIPU_RECALL_MEMORIES */
 } quipu_recall_results;
 
 /**
@@ -90,6 +99,14 @@ typedef struct quipu_recall_results {
  * With an embedder the question is embedded first, within the same deadline; then messages are
  * ranked by words and by meaning together. Vectors of other models, and of another length, are not
  * looked at. Where the scope has none of the model, the hits are those without an embedder.
+ *
+ * With QUIPU_RECALL_MEMORIES the newest QUIPU_RECALL_MEMORIES_MAX active memories of the scope's
+ * sessions are ranked beside the messages, by the same words. A memory belongs to the session that
+ * it names. In the scope of a fork there is also what was made of the messages that it shares with
+ * a session of the same user. With before_seq or from_seq only what was made of nothing but these
+ * messages counts. What is retired, superseded, condensed, or made in advance is left out. Where a
+ * memory and a message, or two memories, say the same, there is one hit: the memory, at the better
+ * place of the two, or the memory that is found first.
  *
  * A message that forks share is found once: for the session in the options, else for the session
  * that holds it or, when that session does not show it any more, for a fork that does.

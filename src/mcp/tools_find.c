@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/memory_json.h"
+
 /* Room for the longest note with two numbers. */
 #define FIND_NOTE_SIZE 300
 #define FIND_NONE "there is no session here"
@@ -122,7 +124,33 @@ static void find_put_recall_note(qp_mcp_call *call, const quipu_recall_results *
     }
 }
 
-/* The message as a whole: recall is for prompts, and the budget bounds the sum. */
+/* Where a hit is and when it was said; of a memory, what it is and the time that it is about, too.
+ * A memory that was made of no message has no number. */
+static void find_put_hit(qp_jsonw *out, const quipu_recall_hit *hit)
+{
+    const quipu_memory *memory = hit->memory;
+
+    if (memory == NULL) {
+        find_put_place(out, hit->session_key, hit->seq, hit->role);
+        qp_jsonw_put_text(out, "author", hit->author);
+        qp_jsonw_put_time(out, "timestamp", hit->timestamp);
+        return;
+    }
+    qp_jsonw_put_text(out, "session", hit->session_key);
+    qp_jsonw_put(out, "kind", qp_memory_kind_name(memory->kind));
+    if (memory->source_end > 0) {
+        qp_jsonw_put_i64(out, "seq", memory->source_end);
+    }
+    qp_jsonw_put_time(out, "timestamp", hit->timestamp);
+    if (memory->has_about_from) {
+        qp_jsonw_put_time(out, "about_from", memory->about_from);
+    }
+    if (memory->has_about_to) {
+        qp_jsonw_put_time(out, "about_to", memory->about_to);
+    }
+}
+
+/* The text as a whole: recall is for prompts, and the budget bounds the sum. */
 static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *results)
 {
     qp_mcp_items items;
@@ -132,9 +160,7 @@ static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *res
         const quipu_recall_hit *hit = quipu_recall_hit_at(results->hits, i);
         qp_jsonw *out = qp_mcp_item_begin(&items);
 
-        find_put_place(out, hit->session_key, hit->seq, hit->role);
-        qp_jsonw_put_text(out, "author", hit->author);
-        qp_jsonw_put_time(out, "timestamp", hit->timestamp);
+        find_put_hit(out, hit);
         /* The best hit always fits, cut if need be; of the others, those that are whole. */
         qp_mcp_put_cut(out, "text", hit->content,
                        items.count == 0 ? items.left - QP_MCP_ITEM_TOKENS : INT32_MAX);
@@ -148,6 +174,7 @@ static void find_put_recalled(qp_mcp_call *call, const quipu_recall_results *res
     qp_mcp_items_end(&items);
     qp_jsonw_put_i64(call->out, "searched_sessions", results->sessions);
     qp_jsonw_put_i64(call->out, "searched_messages", results->messages);
+    qp_jsonw_put_i64(call->out, "searched_memories", results->memories);
     find_put_recall_note(call, results, items.full);
 }
 
@@ -169,6 +196,8 @@ bool qp_mcp_recall(qp_mcp_call *call)
         /* A server without a scope searches everything, which has to be said. */
         options.flags = options.app_name.p == NULL ? QUIPU_RECALL_EVERYTHING : 0;
     }
+    /* A model that asks must find what it saved by the tool remember. */
+    options.flags |= QUIPU_RECALL_MEMORIES;
     options.question = qp_mcp_argument(call, "question")->text;
     options.limit = qp_mcp_argument(call, "limit")->number;
     status = quipu_recall(call->server->store, &options, NULL, &results, &error);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory_json.h"
 #include "base/time.h"
 #include "remote/remote.h"
 
@@ -139,15 +140,32 @@ quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search
     return status;
 }
 
-/* A hit with its message as a whole, and the parts of its score, which explain it.
- * The message is bounded by the budget that the request named. */
+/* The memory that a hit is, if it is one; false: it cannot be read. `server` knows the fields. */
+static bool find_take_memory(const qp_remote_server *server, qp_json_node row, quipu_arena *arena,
+                             const quipu_memory **ret_memory)
+{
+    const qp_json_node object = qp_json_get(row, QUIPU_STR("memory"));
+    quipu_memory *memory;
+
+    *ret_memory = NULL;
+    if (qp_json_kind_of(object) == QP_JSON_NONE) {
+        return true;
+    }
+    memory = quipu_arena_alloc(arena, sizeof(*memory));
+    *ret_memory = memory;
+    return memory != NULL && qp_memory_take(&server->memory, object, arena, memory);
+}
+
+/* A hit with its text as a whole, and the parts of its score, which explain it.
+ * The text is bounded by the budget that the request named. */
 static bool find_take_recalled(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
-    bool good = true;
+    const quipu_memory *memory;
+    bool good = find_take_memory(ctx, row, arena, &memory);
 
-    (void)ctx;
     *(quipu_recall_hit *)item =
-        (quipu_recall_hit){.session_key = qp_answer_text(row, "key", arena, &good),
+        (quipu_recall_hit){.memory = memory,
+                           .session_key = qp_answer_text(row, "key", arena, &good),
                            .seq = qp_answer_number(row, "seq"),
                            .role = find_role(row),
                            .event_id = qp_answer_text(row, "eventId", arena, &good),
@@ -185,9 +203,10 @@ quipu_status qp_remote_recall(void *ctx, const qp_call *call, const quipu_recall
     qp_remote_number(&ask, "budget", options->budget);
     qp_remote_number(&ask, "from", options->from_seq);
     qp_remote_number(&ask, "before", options->before_seq);
+    qp_remote_flag(&ask, "memories", (options->flags & QUIPU_RECALL_MEMORIES) != 0);
     status = qp_remote_run(&ask, reterr);
-    hits = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("hits")), &kind, NULL,
-                          arena, &count, &status, reterr);
+    hits = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), QUIPU_STR("hits")), &kind, ctx, arena,
+                          &count, &status, reterr);
     if (status == QUIPU_OK) {
         const qp_json_node root = qp_json_root(&ask.doc);
 
@@ -195,6 +214,7 @@ quipu_status qp_remote_recall(void *ctx, const qp_call *call, const quipu_recall
         ret_results->sessions = qp_answer_number(root, "sessions");
         ret_results->messages = qp_answer_number(root, "messages");
         ret_results->terms = qp_answer_number(root, "terms");
+        ret_results->memories = qp_answer_number(root, "memories");
     }
     qp_remote_end(&ask);
     return status;

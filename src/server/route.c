@@ -118,6 +118,7 @@ static const qp_parameter route_recall[] = {
     NUMBER("from", 1, ROUTE_NUMBER_MAX, "with key: only messages from this number on"),
     NUMBER("before", 1, ROUTE_NUMBER_MAX, "with key: only messages before this number"),
     NUMBER("budget", 1, ROUTE_NUMBER_MAX, "tokens of all hits together at most"),
+    FLAG("memories", "observations and reflections, too"),
     END,
 };
 

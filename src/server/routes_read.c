@@ -11,8 +11,10 @@
 #include <quipu/agent.h>
 
 #include "base/jsonw.h"
+#include "base/memory_json.h"
 #include "base/prompt_json.h"
 #include "server/route.h"
+#include "server/server.h"
 #include "server/session_json.h"
 
 /* The names of roles, as quipu_message_json() writes them, by number. */
@@ -345,12 +347,21 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
-/* The message as a whole: recall is for prompts, and its budget bounds the sum. */
-static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
+/* The message as a whole: recall is for prompts, and its budget bounds the sum. A memory has no
+ * number, role, event id and author, and all of its own members in `memory`. */
+static void read_put_recalled(qp_jsonw *writer, const qp_json_fields *fields,
+                              const quipu_recall_hit *hit)
 {
-    read_begin_hit(writer, hit->session_key, hit->seq, hit->role);
-    qp_jsonw_put_text(writer, "eventId", hit->event_id);
-    qp_jsonw_put_text(writer, "author", hit->author);
+    if (hit->memory != NULL) {
+        qp_jsonw_object(writer);
+        qp_jsonw_put_text(writer, "key", hit->session_key);
+        qp_jsonw_key(writer, QUIPU_STR("memory"));
+        qp_memory_write(writer, fields, hit->memory);
+    } else {
+        read_begin_hit(writer, hit->session_key, hit->seq, hit->role);
+        qp_jsonw_put_text(writer, "eventId", hit->event_id);
+        qp_jsonw_put_text(writer, "author", hit->author);
+    }
     qp_jsonw_put_time(writer, "timestamp", hit->timestamp);
     qp_jsonw_put_text(writer, "content", hit->content);
     qp_jsonw_put_i64(writer, "tokens", hit->tokens);
@@ -361,8 +372,8 @@ static void read_put_recalled(qp_jsonw *writer, const quipu_recall_hit *hit)
     qp_jsonw_object_end(writer);
 }
 
-/* Counts of sessions and messages show how much was looked at, so that a client can see that an
- * empty list is a result.
+/* Counts of sessions, messages and memories show how much was looked at, so that a client can see
+ * that an empty list is a result.
  * EVERYTHING is only for tokens of the whole store that name no app: qp_call_scope() has set the
  * app of all others. */
 quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
@@ -385,6 +396,9 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
         status = qp_call_scope(call, &options.app_name, &options.user_id, reterr);
         options.flags = options.app_name.p == NULL ? QUIPU_RECALL_EVERYTHING : 0;
     }
+    if (qp_call_flag(call, "memories")) {
+        options.flags |= QUIPU_RECALL_MEMORIES;
+    }
     if (status == QUIPU_OK) {
         status = quipu_recall(call->store, &options, &call->limits, &results, reterr);
     }
@@ -393,13 +407,15 @@ quipu_status qp_route_recall(qp_call *call, quipu_error *reterr)
     }
     read_begin_hits(call, &writer);
     for (size_t i = 0; i < results->hits.count; i++) {
-        read_put_recalled(&writer, quipu_recall_hit_at(results->hits, i));
+        read_put_recalled(&writer, &call->server->memory_fields,
+                          quipu_recall_hit_at(results->hits, i));
     }
     qp_jsonw_array_end(&writer);
     /* How many sessions and messages the scope has, and how many terms the question has. */
     qp_jsonw_put_i64(&writer, "sessions", results->sessions);
     qp_jsonw_put_i64(&writer, "messages", results->messages);
     qp_jsonw_put_i64(&writer, "terms", results->terms);
+    qp_jsonw_put_i64(&writer, "memories", results->memories);
     qp_jsonw_object_end(&writer);
     quipu_free(results);
     return qp_reply_json(&call->answer, 200, &writer, reterr);

@@ -225,12 +225,17 @@ void qp_forgotten_pass(const qp_forgotten *forgotten, int64_t *watermark)
     assert(!qp_forgotten_has(forgotten, *watermark + 1));
 }
 
-bool qp_forgotten_has(const qp_forgotten *forgotten, int64_t seq)
+bool qp_forgotten_meets(const qp_forgotten *forgotten, int64_t from, int64_t to)
 {
     for (size_t i = 0; i < forgotten->count; i++) {
-        if (seq >= forgotten->ranges[i].from && seq <= forgotten->ranges[i].to) {
+        if (to >= forgotten->ranges[i].from && from <= forgotten->ranges[i].to) {
             return true;
         }
     }
     return false;
+}
+
+bool qp_forgotten_has(const qp_forgotten *forgotten, int64_t seq)
+{
+    return qp_forgotten_meets(forgotten, seq, seq);
 }

@@ -53,6 +53,9 @@ void qp_forgotten_cut(qp_forgotten *forgotten, int64_t last);
 /* Move a watermark over the ranges that it stands in, or that begin right behind it. */
 void qp_forgotten_pass(const qp_forgotten *forgotten, int64_t *watermark);
 
+/* Whether some message from..to is in a range. */
+bool qp_forgotten_meets(const qp_forgotten *forgotten, int64_t from, int64_t to);
+
 /* Whether a message is in a range. */
 bool qp_forgotten_has(const qp_forgotten *forgotten, int64_t seq);
 

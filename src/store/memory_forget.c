@@ -183,10 +183,9 @@ quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_
     return memory_forget_write(store, db, scratch, row, &forgotten, &mark, reterr);
 }
 
-/* The ranges up to `seq` that the row of a session has; all of it where the row is damaged. */
-static quipu_status memory_forget_read(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                                       const qp_session *row, int64_t seq, qp_forgotten *ret,
-                                       quipu_error *reterr)
+quipu_status qp_memory_forgotten_read(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                      const qp_session *row, int64_t seq, qp_forgotten *ret,
+                                      quipu_error *reterr)
 {
     const qp_memory_scope *scope = NULL;
     quipu_error error = {0};
@@ -211,7 +210,8 @@ quipu_status qp_memory_scope_inherit(const quipu_store *store, ent_db *db, quipu
 {
     qp_memory_mark mark = {.watermark = 0};
     qp_forgotten forgotten = {.count = 0};
-    quipu_status status = memory_forget_read(store, db, scratch, parent, seq, &forgotten, reterr);
+    quipu_status status =
+        qp_memory_forgotten_read(store, db, scratch, parent, seq, &forgotten, reterr);
 
     assert(ent_depth(db) > 0 && fork->id != parent->id);
     if (status != QUIPU_OK || forgotten.count == 0) {

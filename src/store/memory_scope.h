@@ -286,6 +286,13 @@ QUIPU_MUST_USE quipu_status qp_memory_scope_forget(const quipu_store *store, ent
                                                    quipu_arena *scratch, const qp_session *row,
                                                    int64_t from, int64_t to, quipu_error *reterr);
 
+/* The ranges up to `seq` that the row of a session's scope has; all of it where the row is damaged.
+ * Takes no lock. */
+QUIPU_MUST_USE quipu_status qp_memory_forgotten_read(const quipu_store *store, ent_db *db,
+                                                     quipu_arena *scratch, const qp_session *row,
+                                                     int64_t seq, qp_forgotten *ret,
+                                                     quipu_error *reterr);
+
 /* A fork was made that shares messages up to `seq` with a session: what is forgotten of these is
  * forgotten in the fork. Expects the transaction that makes it. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_inherit(const quipu_store *store, ent_db *db,

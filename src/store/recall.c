@@ -6,7 +6,8 @@
  * and costs nothing until it is called.
  *
  *   scope (recall_scope.c) ─▶ each message (recall_rank.c) ─▶ the best ─▶ rows, without duplicates
- *                         └─▶ each vector (vector.c)  ──┘ when the question has one
+ *                         ├─▶ each vector (vector.c)  ──┤ when the question has one
+ *                         └─▶ memories (recall_memory.c)┘ when they are asked for
  */
 #include "store/recall.h"
 
@@ -19,7 +20,9 @@
 #include "base/result.h"
 #include "base/str.h"
 #include "store/fork_chain.h"
+#include "store/memory.h"
 #include "store/message.h"
+#include "store/recall_memory.h"
 #include "store/recall_scope.h"
 
 /* Both are of the ranker's heap, 56 bytes an item: a page of 10 keeps 104 of a scope of any
@@ -138,16 +141,46 @@ static const qp_recall_part *recall_part_of(const qp_recall_scope *scope,
     return &scope->parts[low];
 }
 
-/* Whether a text is among the hits already. Compared byte by byte: a quotation is a text of its
- * own. Hits are at most QUIPU_RECALL_LIMIT_MAX, and few are alike, so that a list will do. */
-static bool recall_is_repeated(const quipu_recall_hit *hits, size_t count, quipu_str content)
+/* Hits on their way to the caller. */
+typedef struct recall_loading {
+    const recall_call *call;
+    ent_db *db;
+    const qp_recall_scope *scope;
+    const qp_recall_memories *memories;
+    quipu_recall_hit *hits;
+    uint8_t (*hashes)[QP_SHA256_SIZE]; /* of the hits, to compare memories; NULL: without them */
+    size_t taken;
+    int64_t left; /* of the budget */
+} recall_loading;
+
+/* Whether a text is among the hits already. Messages are compared byte by byte: a quotation is a
+ * text of its own. Memories are compared as the store compares them, by what a reader sees. Hits
+ * are at most QUIPU_RECALL_LIMIT_MAX, and few are alike, so that a list will do. */
+static bool recall_is_repeated(const recall_loading *loading, quipu_str content,
+                               const uint8_t *hash, bool is_memory)
 {
     size_t at = 0;
 
-    while (at < count && !quipu_str_eq(hits[at].content, content)) {
+    while (at < loading->taken && !quipu_str_eq(loading->hits[at].content, content) &&
+           (hash == NULL || (!is_memory && loading->hits[at].memory == NULL) ||
+            memcmp(loading->hashes[at], hash, QP_SHA256_SIZE) != 0)) {
         at++;
     }
-    return at < count;
+    return at < loading->taken;
+}
+
+/* The newest memory that says what a message says; NULL: none does. */
+static const qp_recall_memory *recall_memory_like(const qp_recall_memories *memories,
+                                                  const uint8_t *hash)
+{
+    for (size_t i = 0; i < memories->count; i++) {
+        const qp_recall_memory *item = qp_recall_memory_at(memories, i);
+
+        if (memcmp(item->hash, hash, QP_SHA256_SIZE) == 0) {
+            return item;
+        }
+    }
+    return NULL;
 }
 
 /* Why a row became no hit. Damage is named with its message, since the caller can only repair that;
@@ -160,20 +193,25 @@ static quipu_status recall_failed(int64_t seq, quipu_status status, quipu_error 
                : recall_nomem(status, reterr);
 }
 
-/* Copies a row to a hit: after the transaction its texts belong to nobody. The caller's struct is
- * set when all copies were made. */
-static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
-                                const qp_recall_best *best, quipu_str key, quipu_recall_hit *ret)
+/* The score of a hit, and its parts. */
+static void recall_fill_score(const qp_recall_best *best, quipu_recall_hit *hit)
+{
+    hit->score = best->score;
+    hit->from_words = best->words;
+    hit->from_neighbours = best->neighbours;
+    hit->from_session = best->session;
+    hit->from_vector = best->vector;
+}
+
+/* Copies a message to a hit: after the transaction its texts belong to nobody. The caller's struct
+ * is set when all copies were made. */
+static quipu_status recall_fill(quipu_arena *arena, const qp_message *row, quipu_str key,
+                                quipu_recall_hit *ret)
 {
     quipu_recall_hit hit = {.seq = row->seq,
                             .role = (quipu_role)row->role,
                             .timestamp = row->timestamp,
-                            .tokens = row->tokens,
-                            .score = best->score,
-                            .from_words = best->words,
-                            .from_neighbours = best->neighbours,
-                            .from_session = best->session,
-                            .from_vector = best->vector};
+                            .tokens = row->tokens};
     quipu_status status = quipu_arena_copy(arena, key, &hit.session_key);
 
     assert(ret != NULL);
@@ -190,36 +228,106 @@ static quipu_status recall_fill(quipu_arena *arena, const qp_message *row,
     return status;
 }
 
-/* Loads the best by their keys, one read each, from the first on, until there are enough:
- * without messages that have no text or a text that a better hit has, and without those that do
+/* Tokens of a memory. One that was saved without a number has them all the same. */
+static int64_t recall_memory_tokens(const quipu_memory *memory)
+{
+    return memory->token_count > 0 ? memory->token_count : quipu_token_estimate(memory->content);
+}
+
+/* The same of a memory, which the hit has as a whole. */
+static quipu_status recall_fill_memory(quipu_arena *arena, const quipu_memory *from,
+                                       quipu_recall_hit *ret)
+{
+    quipu_memory *memory = qp_arena_take(arena, sizeof(*memory));
+    quipu_status status = memory != NULL ? qp_recall_memory_copy(from, arena, memory) : QUIPU_NOMEM;
+
+    if (status == QUIPU_OK) {
+        *ret = (quipu_recall_hit){.session_key = memory->session_key,
+                                  .timestamp =
+                                      memory->has_said_at ? memory->said_at : memory->created_at,
+                                  .content = memory->content,
+                                  .tokens = recall_memory_tokens(memory),
+                                  .memory = memory};
+    }
+    return status;
+}
+
+/* Takes one of the best, unless it has no text, is repeated, or does not fit. A message that a
+ * memory says again gives its place to the memory, which has the time that it is about, and says
+ * which message it is of. `row` is NULL for a memory. */
+static quipu_status recall_take(recall_loading *loading, const qp_recall_best *best,
+                                const qp_message *row, quipu_error *reterr)
+{
+    quipu_arena *arena = &loading->call->results->head.arena;
+    quipu_recall_hit *hit = &loading->hits[loading->taken];
+    const qp_recall_memory *item =
+        row == NULL ? qp_recall_memory_at(loading->memories, best->memory) : NULL;
+    const quipu_str content = row != NULL ? row->content : item->memory.content;
+    uint8_t own[QP_SHA256_SIZE];
+    const uint8_t *hash = item != NULL ? item->hash : NULL;
+    quipu_status status;
+
+    if (row != NULL && loading->hashes != NULL) {
+        qp_memory_hash(content, own);
+        hash = own;
+        item = recall_memory_like(loading->memories, own);
+    }
+    const int64_t tokens = item != NULL ? recall_memory_tokens(&item->memory) : row->tokens;
+
+    if (content.n == 0 || tokens > loading->left ||
+        recall_is_repeated(loading, content, hash, item != NULL)) {
+        return QUIPU_OK;
+    }
+    status = item != NULL ? recall_fill_memory(arena, &item->memory, hit)
+                          : recall_fill(arena, row, loading->scope->keys[best->group], hit);
+    if (status != QUIPU_OK) {
+        return recall_failed(row != NULL ? row->seq : 0, status, reterr);
+    }
+    recall_fill_score(best, hit);
+    if (hash != NULL) {
+        memcpy(loading->hashes[loading->taken], hash, QP_SHA256_SIZE);
+    }
+    loading->left -= tokens;
+    loading->taken++;
+    return QUIPU_OK;
+}
+
+/* Loads the best, messages by their keys with one read each, from the first on, until there are
+ * enough: without messages that have no text or a text that a better hit has, and without what does
  * not fit into the budget. */
 static quipu_status recall_load(const recall_call *call, ent_db *db, const qp_recall_scope *scope,
-                                const qp_recall_best *best, size_t count, quipu_error *reterr)
+                                const qp_recall_memories *memories, const qp_recall_best *best,
+                                size_t count, quipu_error *reterr)
 {
     quipu_arena *arena = &call->results->head.arena;
     const size_t limit = (size_t)call->options.limit;
-    quipu_recall_hit *hits = qp_arena_take(arena, limit * sizeof(*hits));
-    int64_t left = call->options.budget > 0 ? call->options.budget : INT64_MAX;
+    recall_loading loading = {.call = call,
+                              .db = db,
+                              .scope = scope,
+                              .memories = memories,
+                              .hits = qp_arena_take(arena, limit * sizeof(*loading.hits)),
+                              .left = call->options.budget > 0 ? call->options.budget : INT64_MAX};
     quipu_arena scratch = QUIPU_ARENA_INIT;
-    quipu_status status = hits != NULL ? QUIPU_OK : recall_nomem(QUIPU_NOMEM, reterr);
-    size_t taken = 0;
+    quipu_status status = loading.hits != NULL ? QUIPU_OK : recall_nomem(QUIPU_NOMEM, reterr);
 
-    for (size_t i = 0; i < count && taken < limit && status == QUIPU_OK; i++) {
+    if (status == QUIPU_OK && memories->count > 0) {
+        loading.hashes = qp_arena_take(arena, limit * sizeof(*loading.hashes));
+        status = loading.hashes != NULL ? QUIPU_OK : recall_nomem(QUIPU_NOMEM, reterr);
+    }
+    for (size_t i = 0; i < count && loading.taken < limit && status == QUIPU_OK; i++) {
         const qp_message *row = NULL;
 
-        status = qp_message_get(db, &scratch, recall_part_of(scope, &best[i])->holder, best[i].seq,
-                                &row, reterr);
-        if (status == QUIPU_OK && row->content.n > 0 && row->tokens <= left &&
-            !recall_is_repeated(hits, taken, row->content)) {
-            status = recall_fill(arena, row, &best[i], scope->keys[best[i].group], &hits[taken]);
-            status = status == QUIPU_OK ? QUIPU_OK : recall_failed(row->seq, status, reterr);
-            left -= row->tokens;
-            taken++;
+        if (best[i].seq > 0) {
+            status = qp_message_get(db, &scratch, recall_part_of(scope, &best[i])->holder,
+                                    best[i].seq, &row, reterr);
+        }
+        if (status == QUIPU_OK) {
+            status = recall_take(&loading, &best[i], row, reterr);
         }
         quipu_arena_reset(&scratch);
     }
     quipu_arena_free(&scratch);
-    call->results->pub.hits = quipu_recall_hits_of(hits, taken);
+    call->results->pub.hits = quipu_recall_hits_of(loading.hits, loading.taken);
     return status;
 }
 
@@ -231,6 +339,7 @@ static quipu_status recall_load(const recall_call *call, ent_db *db, const qp_re
  * loaded; a recall that runs out of them has fewer hits than its limit. */
 static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu_arena *scratch,
                                       const qp_recall_scope *scope,
+                                      const qp_recall_memories *memories,
                                       const qp_recall_question *question, quipu_error *reterr)
 {
     quipu_recall_results *pub = &call->results->pub;
@@ -251,11 +360,14 @@ static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu
         pub->messages += scope->parts[i].to - scope->parts[i].from + 1;
         status = recall_read(call, db, &scope->parts[i], ranker, reterr);
     }
+    if (status == QUIPU_OK && qp_recall_memories_rank(memories, ranker) != QUIPU_OK) {
+        status = recall_nomem(QUIPU_NOMEM, reterr);
+    }
     pub->vectors = (int64_t)qp_recall_ranker_vectors(ranker);
-    if (status == QUIPU_OK && (ranker->messages > 0 || pub->vectors > 0)) {
+    if (status == QUIPU_OK && (ranker->texts > 0 || pub->vectors > 0)) {
         status =
             qp_recall_ranker_best(ranker, scope->parts, scope->part_count, wanted, &best, &count);
-        status = status == QUIPU_OK ? recall_load(call, db, scope, best, count, reterr)
+        status = status == QUIPU_OK ? recall_load(call, db, scope, memories, best, count, reterr)
                                     : recall_nomem(status, reterr);
     }
     qp_recall_ranker_free(ranker);
@@ -269,8 +381,10 @@ static quipu_status recall_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     const recall_call *call = ctx;
     const qp_recall_question *question = NULL;
     qp_recall_scope scope = {.count = 0};
+    qp_recall_memories memories;
     quipu_status status;
 
+    qp_recall_memories_init(&memories);
     quipu_arena_free(&call->results->head.arena);
     call->results->pub = (quipu_recall_results){.hits = quipu_recall_hits_of(NULL, 0)};
     status = qp_recall_question_make(scratch, call->options.question, &question, reterr);
@@ -281,8 +395,18 @@ static quipu_status recall_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     if (status == QUIPU_OK) {
         call->results->pub.sessions = (int64_t)scope.count;
         call->results->pub.terms = (int64_t)question->count;
-        status = recall_rank_scope(call, db, scratch, &scope, question, reterr);
     }
+    /* Without a term none of them could be found: they have no vectors. */
+    if (status == QUIPU_OK && (call->options.flags & QUIPU_RECALL_MEMORIES) != 0 &&
+        question->count > 0) {
+        status =
+            qp_recall_memories_read(call->store, db, &call->options, &scope, &memories, reterr);
+        call->results->pub.memories = (int64_t)memories.count;
+    }
+    if (status == QUIPU_OK) {
+        status = recall_rank_scope(call, db, scratch, &scope, &memories, question, reterr);
+    }
+    qp_recall_memories_free(&memories);
     return status;
 }
 
@@ -318,7 +442,8 @@ static quipu_status recall_check_scope(const quipu_recall_options *options, quip
  * UTF-8 stand between its words. */
 static quipu_status recall_check(quipu_recall_options *options, quipu_error *reterr)
 {
-    if (options->question.p == NULL || (options->flags & ~QUIPU_RECALL_EVERYTHING) != 0 ||
+    if (options->question.p == NULL ||
+        (options->flags & ~(QUIPU_RECALL_EVERYTHING | QUIPU_RECALL_MEMORIES)) != 0 ||
         options->limit < 0 || options->budget < 0 || options->before_seq < 0 ||
         options->from_seq < 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,

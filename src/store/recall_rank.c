@@ -34,8 +34,8 @@ const qp_recall_weights qp_recall_weights_default = {.k1 = QP_BM25_K1,
                                                      .author = 1.2,
                                                      .vector = 0.4};
 
-/* A message that has a term. Docs lie by group and number, which the neighbours, the sessions and
- * the walk over candidates rely on. */
+/* A text that has a term. Those of messages lie by group and number, which the neighbours, the
+ * sessions and the walk over candidates rely on. */
 typedef struct recall_rank_doc {
     int64_t seq;
     uint32_t group;  /* its session, by its place in the scope */
@@ -67,7 +67,9 @@ typedef struct recall_rank {
     const recall_rank_doc *docs; /* by group and number */
     size_t doc_count;
     const recall_rank_count *counts;
-    double weight[QUIPU_RECALL_WORDS_MAX]; /* idf among messages; 0: the term does not count */
+    const recall_rank_doc *memories; /* in the order they were added */
+    size_t memory_count;
+    double weight[QUIPU_RECALL_WORDS_MAX]; /* idf among all texts; 0: the term does not count */
     double *words;                         /* of each doc */
     double *sessions;                      /* of each group */
     double words_max;                      /* of words and neighbours together */
@@ -98,6 +100,7 @@ quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
     qp_buf_init(&ranker->counts, RECALL_RANK_BYTES_MAX);
     qp_buf_init(&ranker->text, RECALL_RANK_BYTES_MAX);
     qp_buf_init(&ranker->nears, RECALL_RANK_BYTES_MAX);
+    qp_buf_init(&ranker->memories, RECALL_RANK_BYTES_MAX);
     ranker->lengths = qp_arena_take(arena, (groups + 1) * sizeof(*ranker->lengths));
     if (ranker->lengths == NULL) {
         return QUIPU_NOMEM;
@@ -113,10 +116,12 @@ void qp_recall_ranker_free(qp_recall_ranker *ranker)
     qp_buf_free(&ranker->counts);
     qp_buf_free(&ranker->text);
     qp_buf_free(&ranker->nears);
+    qp_buf_free(&ranker->memories);
 }
 
-/* Records the terms of the message: those of its content, and of its author's name. */
-static void recall_rank_record(qp_recall_ranker *ranker, const qp_recall_input *input)
+/* Records the terms of a text in `docs`: those of its content, and of its author's name. */
+static void recall_rank_record(qp_recall_ranker *ranker, const qp_recall_input *input, bool dated,
+                               qp_buf *docs)
 {
     const qp_recall_counts *content = &ranker->content;
     const qp_recall_counts *author = &ranker->author;
@@ -129,7 +134,7 @@ static void recall_rank_record(qp_recall_ranker *ranker, const qp_recall_input *
     doc.first = ranker->counts.n / sizeof(recall_rank_count);
     doc.pair = content->pair;
     doc.author = author->met_count > 0;
-    doc.date = qp_recall_dates_match(&ranker->question->dates, input->timestamp);
+    doc.date = dated;
     /* In the order of the question, so that equal messages get equal sums. */
     for (size_t term = 0; term < ranker->question->count; term++) {
         const uint32_t n = content->counts[term] + author->counts[term];
@@ -143,12 +148,13 @@ static void recall_rank_record(qp_recall_ranker *ranker, const qp_recall_input *
         }
     }
     assert(doc.count > 0);
-    qp_buf_put(&ranker->docs, (quipu_str){(const char *)&doc, sizeof(doc)});
+    qp_buf_put(docs, (quipu_str){(const char *)&doc, sizeof(doc)});
 }
 
-/* Counts the words of one message. Messages come in the order of their numbers within a group,
- * which the neighbours rely on. */
-quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_input *input)
+/* Counts the words of one text: *ret_length of them. The terms that it has are left in the ranker's
+ * `content` and `author`. */
+static quipu_status recall_rank_count_text(qp_recall_ranker *ranker, const qp_recall_input *input,
+                                           int64_t *ret_length)
 {
     quipu_status status;
 
@@ -162,14 +168,52 @@ quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_inpu
     if (status != QUIPU_OK) {
         return status;
     }
-    const int64_t length = (int64_t)ranker->content.length + ranker->author.length;
-    ranker->messages++;
-    ranker->length += length;
+    *ret_length = (int64_t)ranker->content.length + ranker->author.length;
+    ranker->texts++;
+    ranker->length += *ret_length;
+    return QUIPU_OK;
+}
+
+/* Whether the text that was counted last has a term. */
+static bool recall_rank_met(const qp_recall_ranker *ranker)
+{
+    return ranker->content.met_count + ranker->author.met_count > 0;
+}
+
+/* Messages come in the order of their numbers within a group, which the neighbours rely on. */
+quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_input *input)
+{
+    int64_t length = 0;
+    quipu_status status = recall_rank_count_text(ranker, input, &length);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    ranker->said += length;
     ranker->lengths[input->group] += length;
-    if (ranker->content.met_count + ranker->author.met_count > 0) {
-        recall_rank_record(ranker, input);
+    if (recall_rank_met(ranker)) {
+        recall_rank_record(ranker, input,
+                           qp_recall_dates_match(&ranker->question->dates, input->timestamp),
+                           &ranker->docs);
     }
     status = qp_buf_status(&ranker->docs);
+    return status == QUIPU_OK ? qp_buf_status(&ranker->counts) : status;
+}
+
+/* Its words are those of no session: the session as one text stays as it was said. */
+quipu_status qp_recall_ranker_add_memory(qp_recall_ranker *ranker, const qp_recall_input *input,
+                                         bool dated)
+{
+    int64_t length = 0;
+    quipu_status status = recall_rank_count_text(ranker, input, &length);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (recall_rank_met(ranker)) {
+        recall_rank_record(ranker, input, dated, &ranker->memories);
+    }
+    status = qp_buf_status(&ranker->memories);
     return status == QUIPU_OK ? qp_buf_status(&ranker->counts) : status;
 }
 
@@ -215,19 +259,19 @@ static void recall_rank_choose(recall_rank *rank)
                                              (j < i && ranker->with[j] == ranker->with[i]));
         }
         rank->weight[i] = ranker->with[i] > 0 && rarer < QUIPU_RECALL_TERMS_MAX
-                              ? qp_bm25_idf(ranker->with[i], ranker->messages)
+                              ? qp_bm25_idf(ranker->with[i], ranker->texts)
                               : 0;
     }
 }
 
-/* The words of one message. The factors are for the message as a whole and not for a term: a date
- * that fits, or an author who is named, says as much about a message of one common word as about
+/* The words of one text. The factors are for the text as a whole and not for a term: a date
+ * that fits, or an author who is named, says as much about a text of one common word as about
  * one of three rare ones. Lengths are those of content and author together, as the counts are. */
 static double recall_rank_words(const recall_rank *rank, const recall_rank_doc *doc)
 {
     const qp_recall_ranker *ranker = rank->ranker;
     const qp_recall_weights *weights = &ranker->weights;
-    const double average = (double)ranker->length / (double)ranker->messages;
+    const double average = (double)ranker->length / (double)ranker->texts;
     double sum = 0;
 
     for (size_t i = 0; i < doc->count; i++) {
@@ -267,12 +311,12 @@ static void recall_rank_sum(const recall_rank *rank, size_t from, size_t to,
 
 /* BM25 with each session as one text. How rare a term is, is counted among sessions here: a word
  * that one conversation is about may be in a tenth of all messages and in one session of twenty.
- * Terms that were not chosen among messages do not count here either. */
+ * Terms that were not chosen among the texts do not count here either. */
 static void recall_rank_sessions(recall_rank *rank)
 {
     const qp_recall_ranker *ranker = rank->ranker;
     const size_t terms = ranker->question->count;
-    const double average = (double)ranker->length / (double)ranker->group_count;
+    const double average = (double)ranker->said / (double)ranker->group_count;
     int64_t with[QUIPU_RECALL_WORDS_MAX] = {0};
     int64_t sums[QUIPU_RECALL_WORDS_MAX];
     size_t end;
@@ -459,6 +503,21 @@ static void recall_rank_each(const recall_rank *rank, recall_rank_fn fn, void *c
     recall_rank_vectors(rank, &vector, NULL, fn, ctx);
 }
 
+/* Calls `fn` with every memory that has a term. None has a vector: each has the mean, as a message
+ * that a worker has not come to. */
+static void recall_rank_each_memory(const recall_rank *rank, recall_rank_fn fn, void *ctx)
+{
+    for (size_t i = 0; i < rank->memory_count; i++) {
+        const recall_rank_doc *doc = &rank->memories[i];
+        const qp_recall_best found = {.group = doc->group,
+                                      .memory = (size_t)doc->seq,
+                                      .words = recall_rank_words(rank, doc),
+                                      .vector = rank->mean};
+
+        fn(ctx, rank, &found);
+    }
+}
+
 /* A recall_rank_fn: finds the maximum, which is ctx. Neighbours are part of it: a message of no
  * word at all may be the best, between two that have them. */
 static void recall_rank_max(void *ctx, const recall_rank *rank, const qp_recall_best *found)
@@ -471,13 +530,20 @@ static void recall_rank_max(void *ctx, const recall_rank *rank, const qp_recall_
     }
 }
 
-/* Whether a comes before b: by score, group, and then from the newest on. */
+/* Whether a comes before b: by score, group, memories before messages (which have the number 0 and
+ * a number above it), and then from the newest on. */
 static bool recall_rank_before(const qp_recall_best *a, const qp_recall_best *b)
 {
     if (a->score != b->score) {
         return a->score > b->score;
     }
-    return a->group != b->group ? a->group < b->group : a->seq > b->seq;
+    if (a->group != b->group) {
+        return a->group < b->group;
+    }
+    if (a->seq == 0 || b->seq == 0) {
+        return a->seq == b->seq ? a->memory < b->memory : a->seq == 0;
+    }
+    return a->seq > b->seq;
 }
 
 /* The best so far: a heap whose root is the worst of them, so that a candidate is compared with one
@@ -571,7 +637,9 @@ quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker, const qp_recall_par
                         .parts = parts,
                         .part_count = part_count,
                         .vectors = (const void *)qp_buf_str(&ranker->nears).p,
-                        .vector_count = qp_recall_ranker_vectors(ranker)};
+                        .vector_count = qp_recall_ranker_vectors(ranker),
+                        .memories = (const void *)qp_buf_str(&ranker->memories).p,
+                        .memory_count = ranker->memories.n / sizeof(recall_rank_doc)};
     recall_rank_heap heap = {.room = wanted};
 
     assert(wanted > 0);
@@ -592,8 +660,10 @@ quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker, const qp_recall_par
     recall_rank_sessions(&rank);
     recall_rank_meanings(&rank);
     recall_rank_each(&rank, recall_rank_max, &rank.words_max);
+    recall_rank_each_memory(&rank, recall_rank_max, &rank.words_max);
     if (rank.words_max > 0 || rank.vector_count > 0) {
         recall_rank_each(&rank, recall_rank_keep, &heap);
+        recall_rank_each_memory(&rank, recall_rank_keep, &heap);
     }
     qsort(heap.items, heap.count, sizeof(*heap.items), recall_rank_compare);
     *ret_best = heap.items;

@@ -6,14 +6,18 @@
  *   session     BM25 over the sessions of the scope, each as one text
  *   score       (words + neighbours) / best of them  +  `session` * session / best session
  *
+ * A memory (an observation or a reflection) is a text beside the messages: it counts where it is
+ * counted how rare a word is and how long a text, it has the part of its session, and neither has
+ * neighbours nor is one. No session becomes longer by what was observed of it.
+ *
  * With vectors, where the scope has some:
  *
  *   meaning     similarity to the question, and `near` and `far` of its neighbours'; from 0 for the
  *               least similar message to 1 for the most; without a vector yet: the mean
  *   score       (1 - `vector`) * the score above / its bound  +  `vector` * meaning
  *
- * Owns: qp_recall_ranker: a record for each message that has a term. Memory grows with these; the
- * other messages are only counted.
+ * Owns: qp_recall_ranker: a record for each text that has a term. Memory grows with these; the
+ * other texts are only counted.
  * Called by: recall.c, which adds the groups (sessions) and their messages in order. No
  * transaction, no lock. Sums are made in the order of numbers inside of a group, and integers
  * across groups: engines that list sessions in different orders get equal scores. */
@@ -44,6 +48,7 @@ typedef struct qp_recall_part {
     int64_t from;
     int64_t to;
     size_t group;
+    bool shared;        /* the holder is an ancestor of the group's session */
     quipu_time created; /* the session of the group */
 } qp_recall_part;
 
@@ -64,19 +69,22 @@ typedef struct qp_recall_ranker {
     qp_buf counts;      /* recall_rank_count: the terms of each */
     qp_buf text;        /* scratch of qp_recall_count() */
     qp_buf nears;       /* recall_rank_vector: messages with a vector, in order */
+    qp_buf memories;    /* recall_rank_doc: memories with a term, in the order they were added */
     qp_recall_counts content;
     qp_recall_counts author;
     int64_t *lengths; /* words of each group */
     size_t group_count;
-    int64_t messages;
-    int64_t length;                       /* of all messages */
-    int64_t with[QUIPU_RECALL_WORDS_MAX]; /* messages that have the term */
+    int64_t texts;                        /* messages and memories */
+    int64_t length;                       /* of all of them... */
+    int64_t said;                         /* ...and of the messages alone */
+    int64_t with[QUIPU_RECALL_WORDS_MAX]; /* texts that have the term */
 } qp_recall_ranker;
 
-/* One of the best messages. */
+/* One of the best messages and memories. */
 typedef struct qp_recall_best {
     size_t group;
-    int64_t seq;
+    int64_t seq;   /* of a message; 0: it is a memory... */
+    size_t memory; /* ...with this number, as it was added */
     double score;
     double words;
     double neighbours;
@@ -99,12 +107,19 @@ QUIPU_MUST_USE quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker,
 QUIPU_MUST_USE quipu_status qp_recall_ranker_add_vector(qp_recall_ranker *ranker, size_t group,
                                                         int64_t seq, double similarity);
 
-/* How many were added. */
+/* Adds a memory of a group; its `author` is whom or what it is about. `seq` is its number, from 0
+ * on for the newest, which decides among equals; `dated`: it is of a day that the question names.
+ * QUIPU_NOMEM, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_recall_ranker_add_memory(qp_recall_ranker *ranker,
+                                                        const qp_recall_input *input, bool dated);
+
+/* How many vectors were added. */
 size_t qp_recall_ranker_vectors(const qp_recall_ranker *ranker);
 
-/* The best `wanted` messages, best first; ties by group, then the newest first. A message without
- * any term is among them when its neighbours have some, or when it has a vector. `parts` are all
- * parts of all groups, by group and number: a number outside of them is no message. QUIPU_NOMEM. */
+/* The best `wanted` messages and memories, best first; ties by group, memories before messages,
+ * then the newest first. A message without any term is among them when its neighbours have some, or
+ * when it has a vector. `parts` are all parts of all groups, by group and number: a number outside
+ * of them is no message. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker,
                                                   const qp_recall_part *parts, size_t part_count,
                                                   size_t wanted, qp_recall_best **ret_best,

@@ -153,6 +153,7 @@ static quipu_status recall_scope_parts(ent_db *db, const recall_scope_session *s
         part.from = segment->from;
         part.to = segment->to;
         part.group = group;
+        part.shared = segment->session != session->id;
         part.created = session->created;
         qp_buf_put(segment->session == session->id ? own : shared,
                    (quipu_str){(const char *)&part, sizeof(part)});

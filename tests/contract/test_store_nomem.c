@@ -61,6 +61,21 @@ static quipu_status run_recall(quipu_store *store, quipu_error *err)
     return status;
 }
 
+/* The same with two memories, of which one says what a message says. */
+static quipu_status run_recall_memories(quipu_store *store, quipu_error *err)
+{
+    quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
+    quipu_recall_results *results = NULL;
+
+    options.question = QUIPU_STR("a plain apple");
+    options.flags = QUIPU_RECALL_EVERYTHING | QUIPU_RECALL_MEMORIES;
+    const quipu_status status = quipu_recall(store, &options, NULL, &results, err);
+    assert_int_equal(results != NULL, status == QUIPU_OK);
+    assert_true(status != QUIPU_OK || results->hits.count == 3);
+    quipu_free(results);
+    return status;
+}
+
 static void prepare_nothing(quipu_store *store)
 {
     (void)store;
@@ -78,6 +93,23 @@ static void prepare_messages(quipu_store *store)
     st_create(store, "k");
     nomem_messages(messages);
     T_OK(quipu_message_append(store, K, quipu_messages_of(messages, 2), NULL, NULL, NULL, NULL));
+}
+
+static void prepare_memories(quipu_store *store)
+{
+    static const char *const texts[] = {"Plain.", "likes an apple"};
+
+    prepare_messages(store);
+    for (size_t i = 0; i < 2; i++) {
+        const quipu_memory memory = {.kind = i == 0 ? QUIPU_REFLECTION : QUIPU_OBSERVATION,
+                                     .session_key = K,
+                                     .content = quipu_cstr(texts[i]),
+                                     .token_count = 2,
+                                     .generation = 1,
+                                     .subject = QUIPU_STR("Ana")};
+
+        T_OK(quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, NULL, NULL));
+    }
 }
 
 static quipu_status run_create(quipu_store *store, quipu_error *err)
@@ -321,6 +353,7 @@ static const nomem_op nomem_ops[] = {
     {"delete", prepare_messages, run_delete, check_deleted},
     {"list", prepare_messages, run_list, check_two},
     {"recall", prepare_messages, run_recall, check_two},
+    {"recall memories", prepare_memories, run_recall_memories, check_two},
     {"memory", prepare_session, run_memory, check_memory},
     {"sweep", prepare_expired, run_sweep, check_swept},
     {"window", prepare_pairs, run_cut, check_pairs},

@@ -3,6 +3,7 @@
  * words mean the same. On every engine; a second store, in a file, is the reference. */
 #include "contract/maintain_t.h"
 #include "contract/recall_t.h"
+#include "lib/short.h"
 
 #include <math.h>
 
@@ -245,6 +246,39 @@ static void a_message_alone_is_found_in_other_words(void **state)
         strncmp(recalled(self->store, vt_asking(&self->fake, "one", recall_everything("hound?"))),
                 "a:1 ", 4),
         0);
+}
+
+/* No worker embeds memories: each has the mean of all meanings, and must not yield to a message for
+ * that. */
+static void a_memory_has_the_mean_of_all_meanings(void **state)
+{
+    vt_state *self = *state;
+    quipu_recall_options options =
+        vt_asking(&self->fake, "one", recall_everything("hound on the railway"));
+    const quipu_memory memory = {.kind = QUIPU_OBSERVATION,
+                                 .session_key = QUIPU_STR("a"),
+                                 .content = QUIPU_STR("takes the railway"),
+                                 .token_count = 4};
+    quipu_recall_results *results;
+    quipu_error err = {0};
+    double sum = 0;
+
+    vt_talk(self->store, "a");
+    assert_int_equal(vt_fill(self, "one"), 4);
+    T_OK(t_memory_save(self->store, &memory, NULL, NULL, &err));
+    options.flags |= QUIPU_RECALL_MEMORIES;
+    results = recall_with(self->store, &options);
+    assert_int_equal(results->hits.count, 5);
+    for (size_t i = 0; i < results->hits.count; i++) {
+        const quipu_recall_hit *hit = quipu_recall_hit_at(results->hits, i);
+
+        sum += hit->memory == NULL ? hit->from_vector / 4 : -hit->from_vector;
+        if (hit->memory != NULL) {
+            assert_true(hit->from_words > 0 && hit->from_vector > 0);
+        }
+    }
+    assert_true(sum < 1e-12 && sum > -1e-12);
+    quipu_free(results);
 }
 
 static void parts_of_a_score_add_up_and_words_have_the_larger_share(void **state)
@@ -878,6 +912,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         VT_TEST(a_question_in_other_words_finds_the_message),
         VT_TEST(a_message_alone_is_found_in_other_words),
+        VT_TEST(a_memory_has_the_mean_of_all_meanings),
         VT_TEST(parts_of_a_score_add_up_and_words_have_the_larger_share),
         VT_TEST(a_scope_without_vectors_is_ranked_by_words_alone),
         VT_TEST(a_message_without_a_vector_yet_is_found_by_its_words),

@@ -167,6 +167,37 @@ class Recall(Reading):
         text = self.run_quipu("recall", "--parts", "--everything", "train").out
         self.assertIn(" = words ", text)
 
+    def test_memories_are_among_the_hits_when_they_are_asked_for(self):
+        self.run_quipu("memory", "add", "first", "Ana prefers window seats on a train.", "--from",
+                       "1", "--subject", "Ana")
+        plain = self.run_quipu("recall", "--json", "--session", "first", "window seats").lines()
+        self.assertFalse(any("kind" in hit or "id" in hit for hit in plain))
+        found = self.run_quipu("recall", "--json", "--parts", "--memories", "--session", "first",
+                               "window seats").lines()
+        self.assertEqual({hit["kind"] for hit in found}, {"message", "observation"})
+        (known,) = [hit for hit in found if hit["kind"] == "observation"]
+        (listed,) = self.run_quipu("memory", "list", "first", "--json").lines()
+        parts = ("score", "words", "neighbours", "session", "vector")
+        self.assertEqual({name: known[name] for name in known if name not in parts}, listed)
+        self.assertAlmostEqual(known["score"],
+                               known["words"] + known["neighbours"] + known["session"])
+        text = self.run_quipu("recall", "--memories", "--session", "first", "window seats").out
+        self.assertIn("observation of 1 to 1  ", text)
+        self.assertIn("    Ana prefers window seats on a train.", text)
+        none = self.run_quipu("recall", "--memories", "--session", "first", "zzzz").err
+        self.assertIn("messages and what is known of them has a word", none)
+
+    def test_the_time_that_a_memory_is_about_is_shown(self):
+        self.run_quipu("append", "dated", "--create", "--text",
+                       "We meet the surveyor on 9 May 2023 in Lima.")
+        self.run_quipu("memory", "run", "dated")
+        options = ("recall", "--memories", "--session", "dated", "Who meets the surveyor?")
+        known = self.run_quipu(*options, "--json").lines()[0]
+        self.assertEqual(known["kind"], "observation")
+        self.assertEqual(known["about_from"], "2023-05-09T00:00:00Z")
+        out = self.run_quipu(*options, "--utc").out
+        self.assertIn("    about 2023-05-09 ", out)
+
     def test_a_scope_is_needed(self):
         self.assertIn("say where to look", self.run_quipu("recall", "x", code=2).err)
         both = self.run_quipu("recall", "x", "--everything", "--session", "first", code=2)

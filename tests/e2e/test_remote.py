@@ -31,9 +31,12 @@ class Remote(server.Case):
                     address=address, **env)
         self.remote("append", "s", "--role", "assistant", "--text", "Noted.", address=address,
                     **env)
+        self.run_quipu("memory", "run", "s")
+        self.run_quipu("memory", "add", "s", "Ferries are never late.", "--subject", "Ana")
         for args in (("ls", "--json"), ("show", "s", "--json"), ("export", "s"),
                      ("search", "ferry", "--json"),
-                     ("recall", "--everything", "--json", "when does it leave")):
+                     ("recall", "--everything", "--json", "when does it leave"),
+                     ("recall", "--everything", "--memories", "--json", "the ferry of Ana")):
             out, _ = self.remote(*args, address=address, **env)
             self.assertEqual(out, self.run_quipu(*args).out, args)
             self.assertNotEqual(out, "")

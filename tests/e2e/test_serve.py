@@ -151,6 +151,26 @@ class Routes(server.Case):
         self.assertEqual(hits[0]["content"], "The ferry leaves at nine.")
         self.assertEqual(self.good("GET", "/v1/stats")["messages"], 2)
 
+    def test_recall_finds_what_is_known_when_it_is_asked_for(self):
+        self.append("s", message("e1", "The ferry leaves at nine."))
+        self.run_quipu("memory", "add", "s", "Ana likes ferries.", "--from", "1", "--subject",
+                       "Ana")
+        question = "Who likes ferries?"
+        plain = self.good("GET", path("v1", "recall", q=question))
+        self.assertEqual([hit["seq"] for hit in plain["hits"]], [1])
+        self.assertEqual(plain["memories"], 0)
+        answer = self.good("GET", path("v1", "recall", q=question, memories="true"))
+        self.assertEqual(answer["memories"], 1)
+        first, second = answer["hits"]
+        (known,) = self.good("GET", path("v1", "sessions", "s", "memory"))["memories"]
+        self.assertEqual(first["memory"], known)
+        self.assertEqual((first["key"], first["content"]), ("s", "Ana likes ferries."))
+        self.assertNotIn("seq", first)
+        self.assertNotIn("role", first)
+        self.assertNotIn("memory", second)
+        wrong = self.ask("GET", path("v1", "recall", q=question, memories="yes"))
+        self.assertEqual(wrong.status, 400)
+
     def test_state_is_set_and_read(self):
         self.append("s", message("e"))
         target = path("v1", "sessions", "s", "state")
@@ -556,6 +576,7 @@ class Rights(server.Case):
             self.good("POST", "/v1/sessions", {
                 "key": user, "appName": "app", "userId": user, "sessionId": "1",
                 "messages": [message("e", f"the secret of {user}")]}, status=201)
+            self.run_quipu("memory", "add", user, f"{user} told it to somebody")
         self.append("plain", message("e", "the secret of all"))
         listed = self.good("GET", "/v1/sessions", token=token)["sessions"]
         self.assertEqual([one["key"] for one in listed], ["me"])
@@ -565,7 +586,8 @@ class Rights(server.Case):
                        "/v1/usage?user=you", "/v1/usage?key=you", "/v1/usage?app=other",
                        "/v1/sessions/you/artifacts", "/v1/sessions/you/state?blame=true"):
             self.assertEqual(self.ask("GET", target, token=token).status, 404, target)
-        for target in ("/v1/search?q=secret", "/v1/recall?q=secret"):
+        for target in ("/v1/search?q=secret", "/v1/recall?q=secret",
+                       "/v1/recall?q=told&memories=true"):
             hits = self.good("GET", target, token=token)["hits"]
             self.assertEqual([hit["key"] for hit in hits], ["me"])
         for key in ("you", "plain"):

@@ -262,6 +262,35 @@ static void words_and_questions_find_messages_with_their_numbers(void **state)
     mcp_has(*state, "more hits do not fit: raise max_tokens");
 }
 
+/* A model that asks finds what the tool remember saved, with the time that it is about. */
+static void a_recall_has_what_is_remembered(void **state)
+{
+    mcp_world *world = *state;
+    quipu_memory memory = {.kind = QUIPU_OBSERVATION,
+                           .session_key = QUIPU_STR("talk"),
+                           .content = QUIPU_STR("the zebra is fed at noon"),
+                           .token_count = 6,
+                           .source_start = 2,
+                           .source_end = 3,
+                           .has_about_from = true,
+                           .has_about_to = true};
+    quipu_error err = {0};
+
+    tools_fill(world);
+    T_OK(quipu_time_parse(QUIPU_STR("2023-05-09T00:00:00Z"), &memory.about_from));
+    T_OK(quipu_time_parse(QUIPU_STR("2023-05-10T00:00:00Z"), &memory.about_to));
+    T_OK(t_memory_save(world->store, &memory, NULL, NULL, &err));
+    tools_allow_writes(world);
+    mcp_call(world, "remember", "{\"session\":\"talk\",\"text\":\"Ana keeps two zebras\"}");
+    mcp_call(world, "recall", "{\"question\":\"When is the zebra fed?\"}");
+    mcp_has(world, "{\"session\":\"talk\",\"kind\":\"observation\",\"seq\":3,");
+    mcp_has(world, "\"about_from\":\"2023-05-09T00:00:00Z\",\"about_to\":\"2023-05-10T00:00:00Z\"");
+    mcp_has(world, "\"text\":\"the zebra is fed at noon\"");
+    mcp_has(world, "\"text\":\"Ana keeps two zebras\"");
+    mcp_lacks(world, "\"seq\":0");
+    mcp_has(world, "\"searched_messages\":10,\"searched_memories\":2");
+}
+
 static void an_overview_has_the_summary_and_what_is_remembered(void **state)
 {
     mcp_world *world = *state;
@@ -401,6 +430,7 @@ int main(void)
         MCP_TEST(a_budget_keeps_the_message_asked_for_and_says_what_is_left_out),
         MCP_TEST(a_session_without_messages_is_an_error_and_not_an_empty_list),
         MCP_TEST(words_and_questions_find_messages_with_their_numbers),
+        MCP_TEST(a_recall_has_what_is_remembered),
         MCP_TEST(an_overview_has_the_summary_and_what_is_remembered),
         MCP_TEST(state_comes_whole_or_by_name),
         MCP_TEST(a_memory_is_saved_once_and_then_counted),

@@ -261,12 +261,14 @@ class Store {
     }));
   }
 
-  /** The messages that may answer a question, best first. */
+  /** The messages that may answer a question, best first; with `memories` also what is known. */
   async recall(question, options) {
     const [{ embedder, ...values }, signal] = split(options, 'options');
     const given = new Given().struct(shapes.RECALL_OPTIONS, { ...values, question: textOf('question', question) });
     giveEmbedder(given, embedder);
-    return this.#call(ops.RECALL, given, signal, (reader) => reader.items(shapes.RECALL_HIT));
+    return this.#call(ops.RECALL, given, signal, (reader) => reader.list(() => ({
+      ...reader.struct(shapes.RECALL_HIT), memory: memoriesOf(reader)[0] ?? null,
+    })));
   }
 
   /** Makes a session that shares the messages of another up to number `at`. */

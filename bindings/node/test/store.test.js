@@ -196,7 +196,21 @@ test('settings, lists, search and recall', async (t) => {
   assert.ok(found.more && found.hits[0].snippet.includes('<whale>') && found.hits[0].rank > 0);
   const [answer] = await store.recall('which whale?', { key: 's2' });
   assert.deepEqual([answer.content, answer.role], ['the blue whale 2', 'user']);
+  assert.equal(answer.memory, null);
   await assert.rejects(store.recall('which whale?'), quipu.Misuse);
+});
+
+test('recall finds what is known when it is asked for', async (t) => {
+  const store = await opened(t);
+  await store.append('k', [{ role: 'user', content: 'Shall we take the train?' }], { create: true });
+  const aboutFrom = new Date('2023-05-09T00:00:00Z');
+  const known = await store.memorySave('k', 'The train leaves at nine.', { sourceStart: 1, sourceEnd: 1, aboutFrom });
+  const plain = await store.recall('When does the train leave?', { key: 'k' });
+  assert.deepEqual(plain.map((one) => [one.seq, one.memory]), [[1, null]]);
+  const hits = await store.recall('When does the train leave?', { key: 'k', memories: true });
+  assert.deepEqual(hits.map((one) => [one.seq, one.role]), [[0, ''], [1, 'user']]);
+  assert.deepEqual(hits[0].memory, known);
+  assert.deepEqual([hits[0].content, hits[0].memory.aboutFrom], ['The train leaves at nine.', aboutFrom]);
 });
 
 test('a number comes back as a number, and a text as a text whatever it begins with', async (t) => {

@@ -194,6 +194,8 @@ quipu_status qpy_verify_against(qpy_task *task);
 quipu_status qpy_erase(qpy_task *task);
 
 /* Memories and prompts: native_memory.c. */
+/* Puts an item: a memory behind its kind. */
+void qpy_put_memory(qpy_task *task, const quipu_memory *memory);
 quipu_status qpy_memory_save(qpy_task *task);
 quipu_status qpy_memory_find(qpy_task *task);
 quipu_status qpy_memory_update(qpy_task *task);

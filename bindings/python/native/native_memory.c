@@ -7,14 +7,17 @@
 /* ---- memories ---------------------------------------------------------------------------------
  */
 
+void qpy_put_memory(qpy_task *task, const quipu_memory *memory)
+{
+    qpy_put_item(task, QPY_MEMORY_KIND, memory);
+    qpy_put_struct(task, QPY_MEMORY, memory);
+}
+
 /* Puts the memories of a list, which is freed. */
 static quipu_status memory_put_list(qpy_task *task, quipu_status status, quipu_memory_list *list)
 {
     for (size_t i = 0; status == QUIPU_OK && i < list->memories.count; i++) {
-        const quipu_memory *memory = quipu_memory_at(list->memories, i);
-
-        qpy_put_item(task, QPY_MEMORY_KIND, memory);
-        qpy_put_struct(task, QPY_MEMORY, memory);
+        qpy_put_memory(task, quipu_memory_at(list->memories, i));
     }
     qpy_put_end(task);
     quipu_free(list);

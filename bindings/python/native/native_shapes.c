@@ -173,6 +173,7 @@ static const qpy_member shapes_search_hit[] = {
 static const qpy_member shapes_recall_options[] = {
     SHOW(quipu_recall_options, question),
     FLAG(quipu_recall_options, flags, "everything", QUIPU_RECALL_EVERYTHING),
+    FLAG(quipu_recall_options, flags, "memories", QUIPU_RECALL_MEMORIES),
     SHOW(quipu_recall_options, app_name),
     SHOW(quipu_recall_options, user_id),
     SHOW_AS(quipu_recall_options, session_key, "key"),

@@ -435,7 +435,8 @@ quipu_status qpy_search(qpy_task *task)
     return status;
 }
 
-/* Options; the embedder. */
+/* Options; the embedder. Each hit is followed by a list of the memory that it is, or an empty
+ * one. */
 quipu_status qpy_recall(qpy_task *task)
 {
     quipu_recall_options options = QUIPU_RECALL_OPTIONS_INIT;
@@ -447,7 +448,13 @@ quipu_status qpy_recall(qpy_task *task)
     options.embedder = qpy_take_embedder(task, &embedder);
     status = quipu_recall(task->on->store, &options, task->call, &results, &task->error);
     for (size_t i = 0; status == QUIPU_OK && i < results->hits.count; i++) {
-        qpy_put_item(task, QPY_RECALL_HIT, quipu_recall_hit_at(results->hits, i));
+        const quipu_recall_hit *hit = quipu_recall_hit_at(results->hits, i);
+
+        qpy_put_item(task, QPY_RECALL_HIT, hit);
+        if (hit->memory != NULL) {
+            qpy_put_memory(task, hit->memory);
+        }
+        qpy_put_end(task);
     }
     qpy_put_end(task);
     quipu_free(results);

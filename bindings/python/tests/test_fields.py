@@ -50,7 +50,6 @@ def test_what_may_be_given_is_what_the_library_takes() -> None:
     [
         (quipu.Appended, lib.QPY_APPENDED),
         (quipu.Hit, lib.QPY_SEARCH_HIT),
-        (quipu.Recalled, lib.QPY_RECALL_HIT),
     ],
 )
 def test_a_result_has_the_members_of_its_struct(kind: Any, shape: int) -> None:

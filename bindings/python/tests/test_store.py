@@ -112,6 +112,30 @@ def test_search_finds_what_was_said(store: Store) -> None:
     assert store.search("fox", role="assistant").hits == []
 
 
+def test_recall_finds_what_is_known_when_it_is_asked_for(store: Store) -> None:
+    about = datetime.datetime(2023, 5, 9, tzinfo=datetime.timezone.utc)
+    said = about - datetime.timedelta(days=1)
+    store.create("k", app_name="app", user_id="ana")
+    store.create("other", app_name="app", user_id="eve")
+    store.append("k", [Message("user", "Shall we take the train?")])
+    text = "The train leaves at nine."
+    known = store.memory_save(
+        "k", text, source_start=1, source_end=1, said_at=said, about_from=about
+    )
+    store.memory_save("other", "The train of Eve is late.")
+    question = "When does the train leave?"
+    assert [hit.memory for hit in store.recall(question, key="k")] == [None]
+    hits = store.recall(question, app_name="app", user_id="ana", memories=True)
+    assert [hit.seq for hit in hits] == [0, 1]
+    first = hits[0]
+    assert first.memory == known and first.memory.about_from == about
+    assert (first.memory.kind, first.memory.source_end) == ("observation", 1)
+    assert (first.role, first.author, first.event_id) == ("", "", "")
+    assert (first.content, first.timestamp) == (text, said)
+    store.memory_delete(ids=[known.id])
+    assert [hit.seq for hit in store.recall(question, key="k", memories=True)] == [1]
+
+
 def test_recall_finds_what_answers_a_question(store: Store) -> None:
     store.create("k", app_name="app", user_id="ana")
     store.append("k", [Message("user", "I redeemed a coupon at Target"), Message("model", "Fine")])

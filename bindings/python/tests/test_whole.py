@@ -50,6 +50,7 @@ def other(tmp_path: pathlib.Path) -> Iterator[Store]:
     ("kind", "shapes", "more"),
     [
         (quipu.Memory, [lib.QPY_MEMORY, lib.QPY_MEMORY_KIND], set()),
+        (quipu.Recalled, [lib.QPY_RECALL_HIT], {"memory"}),
         (quipu.MemoryRun, [lib.QPY_MEMORY_RAN], set()),
         (quipu.MemoryProgress, [lib.QPY_MEMORY_PROGRESS], set()),
         (quipu.Context, [lib.QPY_CONTEXT_RESULT], {"system", "contents"}),

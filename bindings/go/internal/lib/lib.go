@@ -452,6 +452,7 @@ type RecallHit struct {
 	Score                                  float64
 	FromWords, FromNeighbours, FromSession float64
 	FromVector                             float64
+	Memory                                 *Memory // or nil
 }
 
 // RecallResults is how quipu_recall_results begins.
@@ -711,6 +712,7 @@ const (
 	UsageByDay      = 4
 	EraseQuick      = 1
 	RecallAll       = 1
+	RecallMemories  = 2
 	MemoryRetired   = 1
 	MemoryScope     = 2
 	MemoryFollow    = 1

@@ -43,6 +43,7 @@ from ._results import (
     MemoryStatus,
     Part,
     Problem,
+    Recalled,
     StateEntry,
     Stats,
     Transfer,
@@ -52,7 +53,7 @@ from ._results import (
     Verified,
 )
 from ._store import AsyncStore, BaseStore, Store, encrypt_store
-from ._types import Appended, History, Hit, Hits, Message, Page, Recalled, Role, ToolCall, Window
+from ._types import Appended, History, Hit, Hits, Message, Page, Role, ToolCall, Window
 from ._version import __version__
 
 __all__ = [

@@ -31,6 +31,7 @@ from ._results import (
     MemoryRun,
     MemoryStatus,
     Priority,
+    Recalled,
     SourceKind,
     StateEntry,
     Stats,
@@ -50,7 +51,7 @@ from ._shapes import (
     text_of,
     uuid_of,
 )
-from ._types import Appended, History, Hits, Message, Page, Recalled, Role, Window
+from ._types import Appended, History, Hits, Message, Page, Role, Window
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -265,6 +266,7 @@ def recall(
     user_id: str | None = None,
     key: str | None = None,
     everything: bool = False,
+    memories: bool = False,
     since: int = 0,
     before: int = 0,
     limit: int = 0,
@@ -274,7 +276,8 @@ def recall(
 ) -> Request[list[Recalled]]:
     """Return the messages that may answer a question, best first. Say where to look: in the session
     `key` (from the number `since` up to the number `before`), in the sessions of an app, of one of
-    its users, or `everything`. `budget`: at most as many tokens together. With an `embedder`, a
+    its users, or `everything`. `memories`: observations and reflections, too. `budget`: at most as
+    many tokens together. With an `embedder`, a
     function from a list of texts to a list of vectors, meaning counts as well as words, where
     memory_run() has stored vectors of `embed_model`."""
     given = Given().struct(
@@ -284,6 +287,7 @@ def recall(
         user_id=user_id,
         key=key,
         everything=everything,
+        memories=memories,
         since=since,
         before=before,
         limit=limit,
@@ -291,7 +295,7 @@ def recall(
         embed_model=embed_model,
     )
     kept = given_embedder(given, embedder)
-    return Request(lib.QPY_RECALL, given, _types.recalled_of, kept=kept)
+    return Request(lib.QPY_RECALL, given, _results.recalled_of, kept=kept)
 
 
 def _required(name: str, value: str) -> str:

@@ -424,6 +424,37 @@ class Factor:
     samples: int
 
 
+@dataclass(slots=True)
+class Recalled:
+    """A message that may answer a question, or with `memories=True` a memory: then `memory` has
+    what it is, its sources and the time that it is about, and number, role, author and event id
+    are empty. A higher score is better; it is the sum of what its own words, its neighbours, its
+    session and, with an embedder, its meaning are worth."""
+
+    session_key: str
+    seq: int
+    role: Role | Literal[""]
+    author: str
+    timestamp: datetime.datetime
+    content: str
+    event_id: str
+    tokens: int
+    score: float
+    from_words: float
+    from_neighbours: float
+    from_session: float
+    from_vector: float
+    memory: Memory | None = None
+
+
+def recalled_of(reader: Reader) -> list[Recalled]:
+    """Decode what was recalled: each hit is followed by a list of the memory that it is."""
+    return [
+        Recalled(**found, memory=next(iter(memories_of(reader)), None))
+        for found in reader.items(lib.QPY_RECALL_HIT)
+    ]
+
+
 def memories_of(reader: Reader) -> list[Memory]:
     """Decode memories, each behind its kind."""
     return [

@@ -151,27 +151,6 @@ class Hits:
     more: bool
 
 
-@dataclass(slots=True)
-class Recalled:
-    """A message that may answer a question. A higher score is better; it is the sum of what the
-    message's own words, its neighbours, its session and, with an embedder, its meaning are
-    worth."""
-
-    session_key: str
-    seq: int
-    role: Role
-    author: str
-    timestamp: datetime.datetime
-    content: str
-    event_id: str
-    tokens: int
-    score: float
-    from_words: float
-    from_neighbours: float
-    from_session: float
-    from_vector: float
-
-
 def session_of(reader: Reader) -> Session:
     """Decode a session."""
     return Session(**reader.struct(lib.QPY_SESSION_INFO))
@@ -202,11 +181,6 @@ def page_of(reader: Reader) -> Page:
 def appended_of(reader: Reader) -> Appended:
     """Decode the result of an append."""
     return Appended(**reader.struct(lib.QPY_APPENDED))
-
-
-def recalled_of(reader: Reader) -> list[Recalled]:
-    """Decode what was recalled."""
-    return [Recalled(**found) for found in reader.items(lib.QPY_RECALL_HIT)]
 
 
 def hits_of(reader: Reader) -> Hits:
