@@ -174,7 +174,7 @@ endfunction()
 # What also runs on the portable form of src/base/port.h, which macOS uses: threads, files that are
 # created or swapped, and readers that poll for commits of other processes.
 set(quipu_tests_of_the_portable_form
-    base.latch_thread base.uuid_thread store.queue_thread ent_sqlite.open
+    base.latch_thread base.uuid_thread store.queue_thread ent_sqlite.fork ent_sqlite.open
     contract.store_close_thread contract.store_encrypt contract.store_group_thread
     contract.store_pool contract.store_tail_thread)
 

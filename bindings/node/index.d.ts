@@ -1,5 +1,8 @@
 // Types of quipu-store. Options are checked when a call is made, too: a wrong one rejects with a
 // TypeError or a RangeError that names it.
+//
+// TypeScript from 6 on takes no package of types by itself: Buffer and streams are named here.
+/// <reference types="node" />
 
 export type Role = 'user' | 'assistant' | 'tool' | 'function' | 'model' | 'system';
 /** A number of the store's; a bigint beyond 2^53. */

@@ -51,7 +51,8 @@ typedef struct ent_sqlite_options {
  * touched: see ent_migrate().
  *
  * Ownership: close with ent_close().
- * Threads:   any; the connection then belongs to one thread at a time.
+ * Threads:   any; the connection then belongs to one thread at a time. A child of fork(2) opens its
+ *            own and leaves the parent's as they are: to close one would drop the child's locks.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (the message says what the system refused), QUIPU_CORRUPT
  *            (truncated, encrypted or no database), QUIPU_UNSUPPORTED (a network file system),
  *            QUIPU_BUSY, QUIPU_NOMEM, QUIPU_MISUSE.

@@ -38,7 +38,8 @@ extern "C" {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* A store, shared by all threads. In a child after fork(2) every call returns QUIPU_MISUSE. */
+/* A store, shared by all threads. In a child after fork(2) every call returns QUIPU_MISUSE; the
+ * child opens the store again, whatever the parent's threads were doing. */
 typedef struct quipu_store quipu_store;
 
 typedef enum quipu_durability {

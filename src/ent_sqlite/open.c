@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "ent/db.h"
+#include "ent_sqlite/after_fork.h"
 #include "ent_sqlite/identity.h"
 #include "ent_sqlite/open_file.h"
 #include "ent_sqlite/page_seal.h"
@@ -489,6 +490,7 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     if (is_file && vfs == NULL) {
         return open_no_vfs(conn, options, reterr);
     }
+    qp_sqlite_prepare_fork();
     qp_buf_init(&uri, (size_t)3 * QP_SQLITE_PATH_MAX + 64);
     if (memory) {
         qp_buf_puts(&uri, "file::memory:?mode=memory");

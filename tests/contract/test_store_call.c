@@ -4,6 +4,7 @@
 #include "lib/short.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -456,6 +457,84 @@ static void forked_child_must_open_its_own_store(void **state)
     assert_int_equal(st_append(store, "k", "the parent goes on"), 1);
 }
 
+#define FORKS 8
+
+/* A thread that appends until it is asked to end. */
+typedef struct busy_parent {
+    quipu_store *store;
+    atomic_bool over;
+    int64_t count; /* of its messages */
+    bool failed;
+} busy_parent;
+
+/* Outside of the test's own thread: it reports instead of failing. */
+static bool appends(quipu_store *store, quipu_str key)
+{
+    quipu_message message = st_says(QUIPU_ROLE_USER, "x");
+    quipu_error err = {0};
+    const bool right = quipu_message_append(store, key, quipu_messages_of(&message, 1), NULL, NULL,
+                                            NULL, &err) == QUIPU_OK;
+
+    if (!right) {
+        (void)fprintf(stderr, "append: %s\n", err.message);
+    }
+    return right;
+}
+
+static void *write_until_over(void *arg)
+{
+    busy_parent *self = arg;
+
+    while (!atomic_load(&self->over) && !self->failed) {
+        self->failed = !appends(self->store, QUIPU_STR("parent"));
+        self->count++;
+    }
+    return NULL;
+}
+
+/* The child ends with its store open, like one that is killed. */
+static void append_in_a_child(const char *uri)
+{
+    int how = 0;
+    const pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        quipu_store *store = NULL;
+        _exit(quipu_open(uri, NULL, &store, NULL) == QUIPU_OK && appends(store, K) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(how, 0);
+}
+
+static void child_of_a_writing_parent_appends_to_a_store_of_its_own(void **state)
+{
+    char uri[T_PATH_MAX];
+    busy_parent parent = {.store = st_open_new(NULL, uri)};
+    quipu_history *history;
+    pthread_t thread;
+
+    (void)state;
+    st_create(parent.store, "k");
+    st_create(parent.store, "parent");
+    assert_int_equal(pthread_create(&thread, NULL, write_until_over, &parent), 0);
+    for (int i = 0; i < FORKS; i++) {
+        append_in_a_child(uri);
+    }
+    atomic_store(&parent.over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(parent.failed);
+    quipu_close(parent.store);
+    parent.store = st_open(uri);
+    history = st_get(parent.store, "k", NULL);
+    assert_int_equal(history->messages.count, FORKS);
+    quipu_free(history);
+    history = st_get(parent.store, "parent", NULL);
+    assert_int_equal(history->messages.count, parent.count);
+    quipu_free(history);
+    quipu_close(parent.store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +554,7 @@ int main(void)
         ST_TEST(call_with_a_set_flag_does_nothing),
         ST_TEST(senseless_calls_are_misuse),
         ST_TEST(forked_child_must_open_its_own_store),
+        cmocka_unit_test(child_of_a_writing_parent_appends_to_a_store_of_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,8 @@ node_tests "$build/npm-test.log" 900 "$node" --test --test-reporter=tap \
     "$package/test/claude.test.js" mastra.test.mjs
 
 tsc=("$node" node_modules/typescript/bin/tsc --strict --noEmit --target es2023 --module nodenext)
-"${tsc[@]}" --exactOptionalPropertyTypes --noUncheckedIndexedAccess types.ts
+# Without the types that TypeScript 5 takes by itself, as later ones do not.
+"${tsc[@]}" --typeRoots ./none --exactOptionalPropertyTypes --noUncheckedIndexedAccess types.ts
 echo "[       OK ] the_types_hold_in_strict_mode"
 "${tsc[@]}" --skipLibCheck adapters.ts
 echo "[       OK ] the_adapters_have_the_types_of_their_frameworks"

@@ -319,6 +319,39 @@ def test_late_and_early_writes_reach_their_checkpoint(saver: QuipuSaver) -> None
         assert [each.pending_writes for each in one.list(config())] == pending[::-1]
 
 
+def test_writes_that_are_earlier_than_several_checkpoints_reach_theirs(saver: QuipuSaver) -> None:
+    made = [empty_checkpoint() for _ in range(3)]
+    at = [config(id=one["id"]) for one in made]
+    for index in (2, 1, 0):  # as LangGraph's threads may call, which store what comes first
+        saver.put_writes(at[index], [("__interrupt__", index)], "task")
+        saver.put_writes(at[index], [("x", index), ("y", index)], "other")
+    for index, one in enumerate(made):
+        saver.put(at[index - 1] if index else config(), one, {}, {})
+        for each in (saver, QuipuSaver(saver.store)):
+            found = each.get_tuple(config())
+            assert found and found.checkpoint["id"] == one["id"]
+            assert found.pending_writes == [
+                ("other", "x", index),
+                ("other", "y", index),
+                ("task", "__interrupt__", index),
+            ]
+            assert [len(past.pending_writes or []) for past in each.list(config())] == [3] * (
+                index + 1
+            )
+
+
+def test_a_prune_keeps_the_writes_of_a_checkpoint_to_come(saver: QuipuSaver) -> None:
+    put(saver, {"a": 1})
+    last = put(saver, {"a": 2})
+    early = empty_checkpoint()
+    saver.put_writes(config(id=early["id"]), [("x", 1)], "task")
+    saver.prune(["t"])
+    saver.put(last, early, {}, {})
+    for one in (saver, QuipuSaver(saver.store)):
+        found = one.get_tuple(config())
+        assert found and found.pending_writes == [("task", "x", 1)]
+
+
 def test_a_checkpoint_put_again_replaces_and_keeps_its_writes(saver: QuipuSaver) -> None:
     checkpoint = empty_checkpoint()
     checkpoint["channel_values"] = {"a": 1}

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ from test_adk_contract import create, read, says
 
 TASKS = 32
 PROCESSES = 8
+FORKS = 50 if LONG else 8
 ADK_PROCESSES = 8 if LONG else 2
 EACH = 200 if LONG else 20
 CALLS = 1_000_000 if LONG else 6_000
@@ -151,6 +153,56 @@ def test_a_child_has_to_open_anew(path: pathlib.Path) -> None:
     store.append("k", Message("user", "from the parent"))
     store.close()
     asyncio.run(twin.close())
+
+
+def test_a_child_of_a_writing_parent_has_a_store_of_its_own(path: pathlib.Path) -> None:
+    over = threading.Event()
+    written = []
+    with Store(path) as store:
+        store.create("k")
+
+        def write() -> None:
+            while not over.is_set():
+                written.append(store.append("parent", "still here", create=True))
+
+        async def work() -> None:
+            async with AsyncStore(path) as anew:
+                await anew.append("k", "from a child")
+            with Store(path) as anew:
+                anew.append("k", "from a child")
+
+        threads = [threading.Thread(target=write) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        codes = [child(lambda: asyncio.run(work())) for _ in range(FORKS)]
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert codes == [0] * FORKS
+    with Store(path) as store:
+        assert len(store.get("k").messages) == 2 * FORKS
+        assert len(store.get("parent").messages) == len(written)
+
+
+def test_what_a_child_wrote_stays_when_its_parent_closes(path: pathlib.Path) -> None:
+    store = Store(path)
+    store.create("k")
+    opened, closed = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        anew = Store(path)
+        os.write(opened[1], b"x")
+        os.read(closed[0], 1)
+        anew.append("k", "from the child")
+        os._exit(0)
+    assert os.read(opened[0], 1) == b"x"
+    store.close()
+    os.write(closed[1], b"x")
+    assert os.waitpid(pid, 0)[1] == 0
+    with Store(path) as store:
+        assert [message.content for message in store.get("k").messages] == ["from the child"]
+    for end in (*opened, *closed):
+        os.close(end)
 
 
 def resident() -> int:

@@ -476,7 +476,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         lists: dict[str, Prefix],
     ) -> _Plan:
         """The rows of a checkpoint: the messages that are new, the last of them with the record,
-        and then the writes to it that were stored before it was."""
+        and then the writes to it that were stored before it was. LangGraph stores from several
+        threads: writes to later checkpoints may be there, too, and follow the newest one."""
         codec = self._codec
         inline = dict(checkpoint["channel_values"])
         new: list[Any] = []
@@ -506,7 +507,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         body = codec.dumps({**checkpoint, "channel_values": inline})
         id = checkpoint["id"]
         header = head.header
-        if id >= head.top_id:
+        newest = id >= head.top_id
+        if newest:
             header = Header(seq, header.start, header.ordered)
         else:
             header = header._replace(ordered=False)
@@ -517,11 +519,12 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         made.append((role, text, rows.extra_of(line), event, calls))
         own = {seq: line}
         for _, earlier in sorted(head.lines.items()):
-            if _is_writes(earlier) and rows.writes_of(earlier).checkpoint == id:
+            to = rows.writes_of(earlier).checkpoint if _is_writes(earlier) else ""
+            if to == id or (newest and to > id):
                 line = rows.with_header(earlier, header)
                 own[head.next + len(made)] = line
                 made.append(_silent(line))
-        if header.top != seq:
+        if not newest:
             record, own = head.record, {**head.lines, **own}
         return _Plan(made, _Head(head.uid, head.revision, head.next, header, record, own), after)
 
@@ -718,6 +721,9 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                     line = rows.writes_line(virtual.header, writes)
                     made.append(_silent(line))
                 virtual = virtual._replace(next=begin + len(made))
+            for id in sorted(one for one in cursor.writes if one > head.top_id):
+                for writes in cursor.writes_for(id):  # to a checkpoint that is still to come
+                    made.append(_silent(rows.writes_line(virtual.header, writes)))
             made = [_with_header(row, head.header) for row in made]
             nothing = Writes("", "", "", False, [])
             made.append(_silent(rows.writes_line(virtual.header, nothing)))
