@@ -296,6 +296,35 @@ class Conflicts(Case):
         self.load(path, "--prefix", "old/")
         self.run_quipu("show", "old/talk")
 
+    def test_another_conversation_of_the_same_name_is_not_mixed_with_the_first(self):
+        """Files named alike, and all of stdin, make one key; what they say tells them apart."""
+        one = [{"role": "user", "content": "a\0b"}, {"role": "assistant", "content": "a2"}]
+        other = [{"role": "user", "content": f"b{i}"} for i in range(3)]
+        first = self.write("talk.jsonl", one)
+        (self.folder / "more").mkdir()
+        self.load(first)
+        self.assertEqual(self.load(first)["skipped"], 1)
+        before = self.dump()
+        for n in (1, 3):
+            failed = self.run_quipu("import", self.write("more/talk.jsonl", other[:n]), code=4)
+            self.assertIn('another session has the key "chat:talk"', failed.err)
+            self.assertEqual(self.dump(), before)
+        for skipped in (0, 1):
+            report = self.load(self.folder / "more" / "talk.jsonl", "--on-conflict", "rename")
+            self.assertEqual(report["skipped"], skipped)
+        self.assertEqual([m["content"] for m in self.run_quipu("show", "chat:talk-2",
+                                                               "--json").lines()],
+                         ["b0", "b1", "b2"])
+        self.load(self.write("talk.jsonl", one + other[:1]))
+        self.assertEqual(len(self.run_quipu("show", "chat:talk", "--json").lines()), 3)
+
+    def test_a_file_goes_on_after_its_beginning_was_pruned_in_the_store(self):
+        path = self.write("talk.jsonl", CHAT[:2])
+        self.load(path)
+        self.run_quipu("compact", "chat:talk", "--through", "1", "--summary", "s")
+        self.run_quipu("prune", "chat:talk", "--yes")
+        self.assertEqual(self.load(path)["skipped"], 1)
+
     def test_a_key_of_adk_in_the_way_gets_advice_that_holds(self):
         paths = [self.folder / name for name in ("adk-python-sqlite.db", "adk-go-database.db")]
         for path in paths:
