@@ -337,6 +337,8 @@ void app_foreign_free(app_foreign *foreign)
     }
     free(foreign->sessions);
     app_names_free(&foreign->session_ids);
+    app_names_free(&foreign->call_ids);
+    free(foreign->call_names);
     free((void *)(uintptr_t)foreign->text.p);
     quipu_arena_free(&foreign->arena);
     quipu_arena_free(&foreign->scratch);
