@@ -185,7 +185,8 @@ static void md_begin(void *ctx, const quipu_session_info *session)
     app_time_text_utc(session->created_at, time, sizeof(time));
     fputs("\n\nSession `", out);
     md_line(out, session->key);
-    fprintf(out, "`, begun %s UTC, %" PRId64 " messages.\n\n", time, session->message_count);
+    fprintf(out, "`, begun %s UTC, %" PRId64 " message%s.\n\n", time, session->message_count,
+            session->message_count == 1 ? "" : "s");
 }
 
 /* A label in bold and a text behind it. */
@@ -273,6 +274,8 @@ static void html_put(FILE *out, quipu_str text)
             fputs("\xef\xbf\xbd", out);
         } else if (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'') {
             fprintf(out, "&#%u;", (unsigned)c);
+        } else if (c == '\r' && at + 1 < text.n && text.p[at + 1] == '\n') {
+            /* Half of a line end of Windows. */
         } else if (app_char_is_unsafe(c) && c != '\n' && c != '\t') {
             fprintf(out, "&lt;U+%04X&gt;", (unsigned)c);
         } else {
@@ -310,7 +313,8 @@ static void html_begin(void *ctx, const quipu_session_info *session)
     app_time_text_utc(session->created_at, time, sizeof(time));
     fputs("</h1>\n<p class=\"note\">", out);
     html_put(out, session->key);
-    fprintf(out, ", begun %s UTC, %" PRId64 " messages</p>\n", time, session->message_count);
+    fprintf(out, ", begun %s UTC, %" PRId64 " message%s</p>\n", time, session->message_count,
+            session->message_count == 1 ? "" : "s");
 }
 
 /* Types that a browser shows without running anything. SVG is not among them. */

@@ -79,6 +79,16 @@ class Formats(harness.Case):
         for text in ("print(1)", "blocked", "gs://b/f.pdf", "thinking"):
             self.assertIn(text, page)
 
+    def test_lines_of_windows_are_lines(self):
+        self.run_quipu("append", "w", "--create", "--text", "one\r\ntwo\rthree")
+        self.assertIn('<div class="text">one\ntwo&lt;U+000D&gt;three</div>', self.export("w", "html"))
+
+    def test_one_message_is_not_called_messages(self):
+        self.run_quipu("append", "one", "--create", "--text", "x")
+        for form in ("html", "markdown"):
+            self.assertIn("1 message", self.export("one", form))
+            self.assertNotIn("1 messages", self.export("one", form))
+
     def test_markdown_cannot_control_a_terminal(self):
         self.run_quipu("append", "hostile", "--create", "--text", "a\x1b[31m\tb\u202e\nc\x07")
         text = self.run_quipu("export", "hostile", "--format", "markdown").out
@@ -144,7 +154,31 @@ class Formats(harness.Case):
         self.assertEqual(messages[3], {"role": "tool", "tool_call_id": "c1",
                                        "content": "```` four"})
         parts = json.loads(self.export(self.adk(), "openai"))["messages"][4]["content"]
-        self.assertEqual([part["type"] for part in parts], ["image_url", "text"])
+        self.assertEqual([part["type"] for part in parts], ["image_url", "text", "text"])
+        self.assertIn("gs://b/f.pdf]", parts[1]["text"] + parts[2]["text"])
+
+    def test_openai_messages_name_what_the_format_has_no_place_for(self):
+        """A list of no parts is refused by those who read it, and a file is not dropped."""
+        data = {"inlineData": {"mimeType": "application/pdf", "data": "aGVsbG8="}}
+        image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+        file = {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/v.mp4"}}
+        picture = {"fileData": {"mimeType": "image/png", "fileUri": "https://h/p.png"}}
+        events = [{"id": f"e{i}", "author": role, "timestamp": 1.0 + i,
+                   "content": {"role": role, "parts": parts}} for i, (role, parts) in enumerate([
+                       ("user", [data]), ("user", [image, data, {"text": "Look"}]),
+                       ("user", [file]), ("user", [picture]), ("model", [{"text": "So:"}, image])])]
+        adk = self.folder / "media.db"
+        test_show_parts.adk_file(adk, events)
+        self.run_quipu("import", adk, "--quiet")
+        said = json.loads(self.export("adk:app/ana/s", "openai"))["messages"]
+        url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+        self.assertEqual([m["content"] for m in said], [
+            "[application/pdf, 5 B]",
+            [url, {"type": "text", "text": "[application/pdf, 5 B]"},
+             {"type": "text", "text": "Look"}],
+            "[video/mp4, gs://b/v.mp4]",
+            [{"type": "image_url", "image_url": {"url": "https://h/p.png"}}],
+            "So:[image/png, 2 B]"])
 
     def test_otlp_spans_follow_the_conventions(self):
         text = self.export(self.adk(), "otlp")
