@@ -486,10 +486,12 @@ typedef struct app_column {
     const char *title;
     bool right; /* numbers */
     bool fits;  /* may shrink to APP_TABLE_LEAST columns when the line is too long */
-    bool spare; /* may be left out, the last one first, when shrinking is not enough */
+    bool spare; /* shrinks first; may be left out, the last one first, when that is not enough, and
+                   on a terminal when it is empty */
 } app_column;
 
 #define APP_TABLE_LEAST 8
+#define APP_TABLE_SPARE_LEAST 16 /* an optional column shrinks to this before the others do */
 
 /* Set out, colours, columns (0: no limit), kinds and count; leave the rest zero. */
 /* In a pipe nothing is cut, but a longer cell does not pad the column of all the others. */

@@ -297,6 +297,17 @@ class ListFilters(Verbs):
         self.assertEqual(self.keys("--title", "nothing"), [])
         self.assertEqual(len(self.keys("--title", "")), 8)
 
+    def test_keys_are_shown_before_titles_and_empty_columns(self):
+        key = "chat:gpt4_59149c77/ultrachat_57822"
+        self.run_quipu("append", key, "--create", "--text", "words " * 20)
+        text = self.run_terminal("ls", "--title", "words words", columns=100)
+        self.assertIn(f"{key}  ", text)
+        self.assertNotIn("AGENT", text)
+        self.assertRegex(text, r"words words .*…")
+        self.run_quipu("set", key, "--agent", "a1")
+        self.assertIn("AGENT", self.run_terminal("ls", "--title", "words words", columns=120))
+        self.assertIn("AGENT", self.run_quipu("ls", "--title", "words words").out)
+
     def test_a_filtered_list_goes_on_where_it_ended(self):
         seen = []
         cursor = []
