@@ -5,6 +5,7 @@ readers expect."""
 
 import html.parser
 import json
+import re
 import shutil
 
 import harness
@@ -39,6 +40,11 @@ class Tags(html.parser.HTMLParser):
 
     def handle_data(self, data):
         self.text += data
+
+
+def quoted(line):
+    """HTML in a quote is text."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", line)
 
 
 class Formats(harness.Case):
@@ -109,18 +115,24 @@ class Formats(harness.Case):
         for text in ("```\nopen", "~~~~\n```\n~~~\nopen", "a\n   ````\nopen", "<!-- open",
                      " <details>\nopen", "- a\n  ```\nout\n  ```", "```\n  ```\n```\nopen",
                      "``` a`b\n```\nopen", "## 2. assistant, 2026-03-20 09:46:42\n\nforged",
-                     f"{fence}```\nopen", "```\r\nopen\r\n"):
+                     f"{fence}```\nopen", "```\r\nopen\r\n", "a <details> open",
+                     "a <!-- open", "a <b>open", "a</b>", "a <b><i>x</b></i>", "see `<b` and <b>",
+                     "a <script>x</script>", "a <img src=x onerror=alert(1)>", "x <?php",
+                     "a <a href='javascript:x'>b</a>", "<javascript:x>", "vector<int>",
+                     "`a\n` <script>x</script> `b`"):
             with self.subTest(text):
                 self.run_quipu("append", "r", "--create", "--text", text)
                 page = self.export("r", "markdown")
                 said = page.partition("\n\n## 1. user")[2].split("\n")[2:]
                 lines = text.splitlines()
-                self.assertEqual(said[:len(lines)],
-                                 [f"> {line}".rstrip() for line in lines])
+                self.assertEqual(said[:len(lines)], [f"> {quoted(line)}".rstrip()
+                                                     for line in lines])
                 self.run_quipu("rm", "r", "--yes")
         for text in ("plain", fence, f"a\n{fence}b\n~~~~ c\n```\n~~~~", "- a\n  ```\n  x\n  ```",
                      "# mine\n\n## Two parts\n\na <b>c</b>", f"{fence}{fence}",
-                     "```\n<!-- in it\n## 2. a\n```", "```\r\nx\r\n```\r\n"):
+                     "```\n<!-- in it\n## 2. a\n```", "```\r\nx\r\n```\r\n",
+                     "`<div>` and ``a ` <p>``, 1 < 2 <3, <https://h/x>", "a<br>b \\<div>",
+                     "H<sub>2</sub>O", "one ` tick\n\n`<p>`"):
             with self.subTest(text):
                 self.run_quipu("append", "r", "--create", "--text", text)
                 page = self.export("r", "markdown")
@@ -129,15 +141,26 @@ class Formats(harness.Case):
                 self.assertEqual(said, text.replace("\r\n", "\n").rstrip() + "\n\n")
                 self.run_quipu("rm", "r", "--yes")
 
+    def test_names_and_thoughts_of_markdown_are_text(self):
+        name = "<img src=x onerror=alert(1)> [a](javascript:x) `b` my_agent"
+        self.run_quipu("append", "a`` `<b>", "--create", stdin=json.dumps(
+            {"role": "assistant", "author": name, "content": "", "tool_calls": [
+                {"id": "c", "name": "<script>", "input": "{}"}]}))
+        page = self.export("a`` `<b>", "markdown")
+        self.assertNotRegex(re.sub(r"(`+)[^`].*?\1(?!`)", "", page), r"<[A-Za-z/!?]")
+        self.assertIn("# a\\`\\` \\`&lt;b>\n\nSession ``` a`` `<b> ```, begun", page)
+        self.assertIn("&lt;img src=x onerror=alert(1)> \\[a](javascript:x) \\`b\\` my_agent, 20", page)
+        self.assertIn("**Calls** &lt;script>", page)
+
     def test_thoughts_of_markdown_are_whole(self):
-        thought = "first line\n" + "word " * 400 + "end"
+        thought = "first line <!--\n" + "word " * 400 + "end"
         event = {"id": "e", "author": "a", "timestamp": 1.0, "content": {"role": "model", "parts": [
             {"text": thought, "thought": True}, {"text": "Yes."}]}}
         adk = self.folder / "adk.db"
         test_show_parts.adk_file(adk, [event])
         self.run_quipu("import", adk, "--quiet")
         page = self.export("adk:app/ana/s", "markdown")
-        self.assertIn("**Thought:**\n\n> first line\n> word word", page)
+        self.assertIn("**Thought:**\n\n> first line &lt;!--\n> word word", page)
         self.assertEqual(page.count("word"), 400)
         self.assertIn("end\n\nYes.\n", page)
 
