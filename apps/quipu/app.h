@@ -382,8 +382,8 @@ typedef void (*app_signal_fn)(void *ctx, int number);
 bool app_signals_listen(app_signal_fn fn, void *ctx);
 
 /* A cancel flag for library calls that Ctrl-C (SIGINT) and SIGTERM set instead of ending the
- * program; each call returns the same one. NULL without memory. Call it before other threads
- * start. */
+ * program; each call returns the same one. NULL without memory, and after app_signals_listen(),
+ * whose receiver keeps the signals. Call it before other threads start. */
 quipu_cancel *app_signals_begin(void);
 
 /* Whether a signal has arrived. */

@@ -576,6 +576,20 @@ class Chat(Model):
         self.assertEqual([m["content"] for m in self.requests()[-1]["messages"]],
                          ["hello", "So", "well?"])
 
+    def test_ctrl_c_interrupts_an_answer_after_a_file_was_saved_too(self):
+        terminal = self.open_chat("stall")
+        terminal.send(f"/save {self.folder / 'talk.md'}\n")
+        terminal.expect("saved to")
+        terminal.send(f"/save {self.folder / 'none' / 'talk.md'}\n")
+        terminal.expect(f"{self.folder / 'none' / 'talk.md'}: No such file")
+        terminal.send("hello\n")
+        terminal.expect("So")
+        terminal.send("\x03")
+        terminal.expect("interrupted; the answer so far is stored")
+        terminal.send("\x04")
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+
     def test_a_failed_turn_does_not_end_the_talk(self):
         terminal = self.open_chat("bad")
         terminal.send("hello\n")

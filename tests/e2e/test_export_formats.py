@@ -243,6 +243,10 @@ class Formats(harness.Case):
                                  code=3)
         self.assertIn('there is no session "none"', missing.err)
         self.assertFalse((self.folder / "x").exists())
+        for path, words in ((self.folder / "no" / "x", f"{self.folder}/no/x: No such file"),
+                            ("", "the name of the file is empty"),
+                            (self.folder, f"{self.folder} is a folder: name a file")):
+            self.assertIn(words, self.run_quipu("export", "s", "-o", path, code=None).err)
         with open("/dev/full", "wb") as full:
             process = self.start_quipu("export", "s", "--format", "html", stdout=full)
             self.assertEqual(process.wait(timeout=harness.WAIT_S), 1)
