@@ -245,6 +245,15 @@ static size_t md_element(quipu_str rest, bool *ret_end, const char **ret_name)
     return 0;
 }
 
+/* Whether HTML begins at a "<" that is neither a link in angle brackets nor a mere sign. */
+static bool md_is_html(quipu_str line, size_t at)
+{
+    const quipu_str rest = {line.p + at, line.n - at};
+
+    return md_is_tag(line, at) && !(rest.n > 8 && (memcmp(rest.p, "<http://", 8) == 0 ||
+                                                   memcmp(rest.p, "<https:/", 8) == 0));
+}
+
 /* Whether a line has HTML other than pairs of plain elements, one behind the other: it may be left
  * open, or be more than text. */
 static bool md_has_html(quipu_str line, bool *span)
@@ -261,8 +270,7 @@ static bool md_has_html(quipu_str line, bool *span)
             i = line.p[i] == '`' ? md_behind_code(line, i, span) : i + 2;
             continue;
         }
-        if (md_is_tag(line, i) && !(rest.n > 8 && (memcmp(rest.p, "<http://", 8) == 0 ||
-                                                   memcmp(rest.p, "<https:/", 8) == 0))) {
+        if (md_is_html(line, i)) {
             n = md_element(rest, &end, &name);
             if (n == 0 || (name != NULL && (end ? name != open : open != NULL))) {
                 return true;

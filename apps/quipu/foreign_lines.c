@@ -132,7 +132,7 @@ static void codex_reasoning(app_foreign_writer *writer, const app_tree *item)
     }
 }
 
-/* What an answer used, which follows it; the totals tell a repeated line. */
+/* What an answer used, which follows it; the totals distinguish a repeated line. */
 static void codex_usage(app_foreign *foreign, app_foreign_session *session, const app_tree *info)
 {
     const int64_t total =

@@ -87,7 +87,8 @@ class Formats(harness.Case):
 
     def test_lines_of_windows_are_lines(self):
         self.run_quipu("append", "w", "--create", "--text", "one\r\ntwo\rthree")
-        self.assertIn('<div class="text">one\ntwo&lt;U+000D&gt;three</div>', self.export("w", "html"))
+        self.assertIn('<div class="text">one\ntwo&lt;U+000D&gt;three</div>',
+                      self.export("w", "html"))
 
     def test_one_message_is_not_called_messages(self):
         self.run_quipu("append", "one", "--create", "--text", "x")
@@ -149,7 +150,8 @@ class Formats(harness.Case):
         page = self.export("a`` `<b>", "markdown")
         self.assertNotRegex(re.sub(r"(`+)[^`].*?\1(?!`)", "", page), r"<[A-Za-z/!?]")
         self.assertIn("# a\\`\\` \\`&lt;b>\n\nSession ``` a`` `<b> ```, begun", page)
-        self.assertIn("&lt;img src=x onerror=alert(1)> \\[a](javascript:x) \\`b\\` my_agent, 20", page)
+        self.assertIn("&lt;img src=x onerror=alert(1)> \\[a](javascript:x) \\`b\\` my_agent, 20",
+                      page)
         self.assertIn("**Calls** &lt;script>", page)
 
     def test_thoughts_of_markdown_are_whole(self):

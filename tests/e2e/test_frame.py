@@ -60,6 +60,17 @@ class Words(harness.Case):
             self.assertEqual(result.out, "")
             self.assertIn("quipu ", result.err)
 
+    def test_a_missing_or_extra_word_of_a_word_is_named(self):
+        for args, words in (
+                (["memory"], "say what to do: list add clear show edit retire rm source run "
+                             "status\nusage: quipu memory [OPTION]... WORD [KEY | ID] [TEXT]\n"),
+                (["memory", "list"], "an argument is missing: KEY\nusage: quipu memory list KEY\n"),
+                (["memory", "show", "a", "b"], 'there are too many arguments, from "b" on\n'
+                                               "usage: quipu memory show ID\n"),
+                (["token"], "say what to do: new ls rm\n")):
+            err = self.run_quipu(*args, code=2).err
+            self.assertTrue(err.startswith(f"quipu {args[0]}: {words}"), err)
+
     def test_common_options_may_stand_before_the_verb(self):
         self.assertIn("library", self.run_quipu("--json", "version").json())
         missing = self.run_quipu("--store", self.folder / "a.db", "import", "missing", code=3)

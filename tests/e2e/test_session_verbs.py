@@ -220,7 +220,8 @@ class Set(Verbs):
         self.assertEqual(found["messages"], 1)
 
     def test_what_was_set_is_shown(self):
-        self.run_quipu("set", "trip", "--title", "To\x1b[2J Cusco", "--tag", "travel", "--ttl", "7d")
+        self.run_quipu("set", "trip", "--title", "To\x1b[2J Cusco", "--tag", "travel",
+                       "--ttl", "7d")
         self.run_quipu("set", "trip", "--tag", "two words")
         head = self.run_quipu("show", "trip").out.partition("──")[0]
         self.assertIn("\ntitle     To␛[2J Cusco\n", head)
