@@ -382,8 +382,8 @@ typedef void (*app_signal_fn)(void *ctx, int number);
 bool app_signals_listen(app_signal_fn fn, void *ctx);
 
 /* A cancel flag for library calls that Ctrl-C (SIGINT) and SIGTERM set instead of ending the
- * program; each call returns the same one. NULL without memory. Call it before other threads
- * start. */
+ * program; each call returns the same one. NULL without memory, and after app_signals_listen(),
+ * whose receiver keeps the signals. Call it before other threads start. */
 quipu_cancel *app_signals_begin(void);
 
 /* Whether a signal has arrived. */
@@ -486,10 +486,12 @@ typedef struct app_column {
     const char *title;
     bool right; /* numbers */
     bool fits;  /* may shrink to APP_TABLE_LEAST columns when the line is too long */
-    bool spare; /* may be left out, the last one first, when shrinking is not enough */
+    bool spare; /* shrinks first; may be left out, the last one first, when that is not enough, and
+                   on a terminal when it is empty */
 } app_column;
 
 #define APP_TABLE_LEAST 8
+#define APP_TABLE_SPARE_LEAST 16 /* an optional column shrinks to this before the others do */
 
 /* Set out, colours, columns (0: no limit), kinds and count; leave the rest zero. */
 /* In a pipe nothing is cut, but a longer cell does not pad the column of all the others. */

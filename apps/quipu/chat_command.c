@@ -11,6 +11,7 @@
 
 #include "export_as.h"
 #include "output.h"
+#include "text.h"
 
 #define COMMAND_KEYS_MAX 1000 /* keys that are tried for a fork */
 
@@ -58,8 +59,12 @@ static void command_fork(app_chat_state *state, int64_t seq, quipu_str wanted)
     const quipu_str kept = command_keep(state, quipu_cstr(key));
 
     state->key = kept.n > 0 ? kept : state->key;
-    app_report(state->call, "the chat goes on in \"%s\", which has messages 1 to %" PRId64, key,
-               seq);
+    if (seq == 0) {
+        app_report(state->call, "the chat goes on in \"%s\", which is empty", key);
+    } else {
+        app_report(state->call, "the chat goes on in \"%s\", which has messages 1 to %" PRId64, key,
+                   seq);
+    }
 }
 
 /* The newest message, or the newest one of a user; 0: there is none. False: reported. */
@@ -111,8 +116,8 @@ static void command_undo(app_chat_state *state)
     if (!command_newest(state, true, &seq)) {
         return;
     }
-    if (seq <= 1) {
-        app_report(state->call, "there is nothing before the last message");
+    if (seq == 0) {
+        app_report(state->call, "there is no question to undo yet");
         return;
     }
     command_fork(state, seq - 1, (quipu_str){NULL, 0});
@@ -192,9 +197,26 @@ static void command_tools(app_chat_state *state)
     }
 }
 
-/* The session as Markdown; a file that exists is not replaced. */
-static void command_save(app_chat_state *state, quipu_str path)
+/* A path as people write it: "~/" is their folder, as in a shell. Absent: none was given, or there
+ * is no memory, which is reported. */
+static quipu_str command_path(app_chat_state *state, quipu_str given)
 {
+    const char *home = getenv("HOME");
+    char path[APP_PATH_MAX];
+    int n;
+
+    if (given.n < 2 || given.p[0] != '~' || given.p[1] != '/' || home == NULL) {
+        return given.n > 0 ? command_keep(state, given) : given;
+    }
+    n = snprintf(path, sizeof(path), "%s%.*s", home, (int)(given.n - 1), given.p + 1);
+    return n < (int)sizeof(path) ? command_keep(state, quipu_cstr(path))
+                                 : command_keep(state, given);
+}
+
+/* The session as Markdown; a file that exists is not replaced. */
+static void command_save(app_chat_state *state, quipu_str given)
+{
+    const quipu_str path = command_path(state, given);
     app_output output;
     quipu_error error = {0};
     quipu_status status;
@@ -216,16 +238,13 @@ static void command_save(app_chat_state *state, quipu_str path)
     }
 }
 
-/* The type by the suffix; texts are sent as text. NULL: unknown. */
+/* The type by the suffix; NULL: a text, or nothing that can be sent. */
 static const char *command_mime(quipu_str path)
 {
     static const char *const types[][2] = {
         {".png", "image/png"}, {".jpg", "image/jpeg"},  {".jpeg", "image/jpeg"},
         {".gif", "image/gif"}, {".webp", "image/webp"}, {".pdf", "application/pdf"},
-        {".wav", "audio/wav"}, {".mp3", "audio/mpeg"},  {".txt", "text"},
-        {".md", "text"},       {".c", "text"},          {".h", "text"},
-        {".py", "text"},       {".go", "text"},         {".json", "text"},
-        {".csv", "text"},      {".html", "text"},       {".log", "text"},
+        {".wav", "audio/wav"}, {".mp3", "audio/mpeg"},
     };
 
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -266,13 +285,13 @@ static bool command_read(app_chat_state *state, quipu_str path, quipu_bytes *ret
 
 static void command_file(app_chat_state *state, quipu_str given)
 {
-    const quipu_str path = given.n > 0 ? command_keep(state, given) : given;
-    const char *mime = path.n > 0 ? command_mime(path) : NULL;
+    const quipu_str path = command_path(state, given);
+    const char *mime = command_mime(path);
     quipu_part part = {.kind = QUIPU_PART_DATA};
 
-    if (mime == NULL) {
-        app_report(state->call, "name a file of a known type: /file photo.png; text, images, sound "
-                                "and PDF are");
+    if (path.n == 0) {
+        app_report(state->call, "name a file: /file photo.png; text, images, sound and PDF are "
+                                "sent");
         return;
     }
     if (state->file_count == APP_CHAT_FILES_MAX) {
@@ -282,10 +301,15 @@ static void command_file(app_chat_state *state, quipu_str given)
     if (!command_read(state, path, &part.data)) {
         return;
     }
-    if (strcmp(mime, "text") == 0) {
+    if (mime == NULL) {
         part.kind = QUIPU_PART_TEXT;
         part.text = (quipu_str){part.data.p, part.data.n};
         part.data = (quipu_bytes){NULL, 0};
+        if (!app_is_utf8(part.text) || memchr(part.text.p, '\0', part.text.n) != NULL) {
+            app_report(state->call,
+                       "%s is no text in UTF-8, and by its suffix no image, sound or PDF", path.p);
+            return;
+        }
     } else {
         part.mime = quipu_cstr(mime);
     }
@@ -299,11 +323,12 @@ static void command_file(app_chat_state *state, quipu_str given)
 static void command_help(app_chat_state *state)
 {
     app_report(state->call,
+               "commands:\n"
                "/help            this list\n"
                "/fork [KEY]      go on in a fork; the session stays as it is\n"
                "/undo            go on before the last question, in a fork\n"
                "/model [NAME]    show or change the model\n"
-               "/file PATH       send a text, an image or a PDF with the next message\n"
+               "/file PATH       send a text, an image, sound or a PDF with the next message\n"
                "/memory          what is remembered\n"
                "/tools           what the model may call\n"
                "/save FILE       write the conversation as Markdown\n"
@@ -336,6 +361,11 @@ bool app_chat_command(app_chat_state *state, quipu_str line, quipu_str *ret_said
     }
     if (n < line.n) {
         rest = command_keep(state, (quipu_str){line.p + n, line.n - n});
+    }
+    if (rest.n > 0 && app_word_number("help undo memory tools quit", word) >= 0) {
+        app_report(state->call, "/%s takes nothing behind it; //%s sends it as a message", word,
+                   word);
+        return false;
     }
     switch (app_word_number(names, word)) {
     case 0:

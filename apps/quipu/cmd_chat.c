@@ -278,8 +278,8 @@ static int chat_begin(chat_run *run)
         return app_fail(run->call, run->key.p, status, &error);
     }
     if (run->terminal && !app_given(run->call, "quiet")) {
-        app_report(run->call, "session \"%s\", %" PRId64 " messages so far, model %s", run->key.p,
-                   messages, run->model.p);
+        app_report(run->call, "session \"%s\", %" PRId64 " message%s so far, model %s", run->key.p,
+                   messages, messages == 1 ? "" : "s", run->model.p);
         app_report(
             run->call,
             "Ctrl-C interrupts an answer, Ctrl-D ends the conversation, /help lists commands");

@@ -70,12 +70,12 @@ static quipu_str ls_title(const quipu_session_info *session)
 /* Whether a text has another one in it; letters of ASCII count as small ones. */
 static bool ls_holds(quipu_str text, quipu_str part)
 {
-    for (size_t i = 0; i + part.n <= text.n; i++) {
+    for (size_t i = 0; i + part.n <= text.n && text.n > 0; i++) {
         if (strncasecmp(text.p + i, part.p, part.n) == 0) {
             return true;
         }
     }
-    return false;
+    return part.n == 0;
 }
 
 /* Whether the filters that the library does not have choose a session. */

@@ -490,10 +490,11 @@ static int memory_clear(const app_call *call, quipu_store *store)
 /* ---- the verb --------------------------------------------------------------------------------
  */
 
-/* A word: its function, how it opens the store, and how many arguments follow it. */
+/* A word: its function, how it opens the store, and which and how many arguments follow it. */
 typedef struct memory_word {
     int (*run)(const app_call *call, quipu_store *store);
     app_need need;
+    const char *takes;
     int least;
     int most;
 } memory_word;
@@ -502,11 +503,16 @@ typedef struct memory_word {
 
 /* In the order of MEMORY_WORDS. */
 static const memory_word memory_words[] = {
-    {memory_list, APP_NEED_READ, 1, 1},   {memory_add, APP_NEED_NEW, 1, 2},
-    {memory_clear, APP_NEED_WRITE, 1, 1}, {memory_show, APP_NEED_READ, 1, 1},
-    {memory_edit, APP_NEED_WRITE, 1, 2},  {memory_retire, APP_NEED_WRITE, 1, 2},
-    {memory_rm, APP_NEED_WRITE, 1, 1},    {memory_source, APP_NEED_READ, 1, 1},
-    {memory_work, APP_NEED_WRITE, 0, 1},  {memory_status, APP_NEED_READ, 0, 1},
+    {memory_list, APP_NEED_READ, "KEY", 1, 1},
+    {memory_add, APP_NEED_NEW, "KEY [TEXT]", 1, 2},
+    {memory_clear, APP_NEED_WRITE, "KEY", 1, 1},
+    {memory_show, APP_NEED_READ, "ID", 1, 1},
+    {memory_edit, APP_NEED_WRITE, "ID [TEXT]", 1, 2},
+    {memory_retire, APP_NEED_WRITE, "ID [WHY]", 1, 2},
+    {memory_rm, APP_NEED_WRITE, "ID", 1, 1},
+    {memory_source, APP_NEED_READ, "ID", 1, 1},
+    {memory_work, APP_NEED_WRITE, "[KEY]", 0, 1},
+    {memory_status, APP_NEED_READ, "[KEY]", 0, 1},
 };
 
 /* The first argument chooses the function and how the store is opened. */
@@ -516,12 +522,15 @@ static int memory_run(const app_call *call)
     quipu_store *store = NULL;
     int code;
 
-    if (call->argument_count - 1 < word->least || call->argument_count - 1 > word->most) {
-        return app_usage(call, "\"memory %s\" takes %s; see \"quipu memory --help\"",
-                         call->arguments[0],
-                         word->least == 0  ? "at most a key"
-                         : word->most == 1 ? "one argument"
-                                           : "one or two arguments");
+    if (call->argument_count - 1 < word->least) {
+        return app_usage(call, "an argument is missing: %.*s\nusage: quipu memory %s %s",
+                         (int)strcspn(word->takes, " "), word->takes, call->arguments[0],
+                         word->takes);
+    }
+    if (call->argument_count - 1 > word->most) {
+        return app_usage(call,
+                         "there are too many arguments, from \"%s\" on\nusage: quipu memory %s %s",
+                         call->arguments[word->most + 1], call->arguments[0], word->takes);
     }
     code = app_open(call, word->need, &store);
     if (code == APP_OK) {

@@ -62,8 +62,10 @@ static bool set_patch(const app_call *call, quipu_session_patch *patch)
                          "--untag or --ttl");
         return false;
     }
-    if (app_text_value(call, "tag").n > APP_TAG_MAX) {
-        app_report(call, "a tag has at most %d bytes", APP_TAG_MAX);
+    const quipu_str tag = app_text_value(call, "tag");
+
+    if (tag.p != NULL && (tag.n == 0 || tag.n > APP_TAG_MAX)) {
+        app_report(call, "a tag has 1 to %d bytes", APP_TAG_MAX);
         return false;
     }
     if (app_given(call, "if-revision")) {

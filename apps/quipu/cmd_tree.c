@@ -184,10 +184,11 @@ static void tree_line(const tree_job *job, const tree_node *node, const bool *mo
     room -= app_put_cut(stdout, node->key, room);
     fputs(app_style(job->colours, APP_PLAIN), stdout);
     if (node->is_fork) {
-        (void)snprintf(facts, sizeof(facts), "  at %" PRId64 ", %" PRId64 " messages",
-                       node->fork_seq, node->messages);
+        (void)snprintf(facts, sizeof(facts), "  at %" PRId64 ", %" PRId64 " message%s",
+                       node->fork_seq, node->messages, node->messages == 1 ? "" : "s");
     } else {
-        (void)snprintf(facts, sizeof(facts), "  %" PRId64 " messages", node->messages);
+        (void)snprintf(facts, sizeof(facts), "  %" PRId64 " message%s", node->messages,
+                       node->messages == 1 ? "" : "s");
     }
     if (room > (int)strlen(facts)) {
         fputs(facts, stdout);

@@ -91,9 +91,9 @@ static quipu_status window_table(const app_call *call, const quipu_window *windo
 /* What is known of the window, on stderr: stdout has its messages. */
 static void window_report(const app_call *call, const quipu_window *window, int64_t budget)
 {
-    app_report(call, "%zu messages, %" PRId64 " of %" PRId64 " tokens%s%s%s",
-               window->messages.count, window->tokens, budget,
-               window->over_budget ? ": the newest turn alone exceeds the budget" : "",
+    app_report(call, "%zu message%s, %" PRId64 " of %" PRId64 " tokens%s%s%s",
+               window->messages.count, window->messages.count == 1 ? "" : "s", window->tokens,
+               budget, window->over_budget ? ": the newest turn alone exceeds the budget" : "",
                window->cut ? "; the newest turn is cut" : "",
                window->more_before ? "; older messages are left out" : "");
 }

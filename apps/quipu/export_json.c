@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "export_as.h"
+#include "media.h"
 
 #define OTLP_NAME_MAX 200 /* bytes of what a span's name says beside its operation */
 
@@ -35,27 +36,57 @@ static void openai_begin(void *ctx, const quipu_session_info *session)
 /* What a message is made of: one pass for each member, so that nothing is kept. */
 typedef struct openai_pass {
     app_json *json;
-    FILE *text; /* collects the text, or NULL */
-    bool calls; /* writes the calls */
-    bool media; /* writes an array of parts */
-    bool any;
+    FILE *text;   /* collects the text */
+    bool answers; /* the model says it */
+    bool calls;   /* it has calls */
+    bool media;   /* it has images, and so is a list of parts */
 } openai_pass;
+
+static bool openai_begins(quipu_str text, const char *with)
+{
+    const size_t n = strlen(with);
+
+    return text.n >= n && memcmp(text.p, with, n) == 0;
+}
+
+/* Whether a part has a form of its own: images that a user sends, in the message or on the web. */
+static bool openai_is_image(const openai_pass *pass, const app_item *item)
+{
+    return !pass->answers && openai_begins(item->name, "image/") &&
+           (item->kind == APP_ITEM_MEDIA ||
+            (item->kind == APP_ITEM_FILE && openai_begins(item->text, "http")));
+}
+
+/* What a part is as text; nothing of what has a form of its own, and of what has no place. */
+static void openai_write(const openai_pass *pass, const app_item *item, FILE *out)
+{
+    const bool media = item->kind == APP_ITEM_MEDIA || item->kind == APP_ITEM_FILE;
+    const bool fenced = item->kind == APP_ITEM_CODE || item->kind == APP_ITEM_RESULT;
+    char size[APP_NUMBER_SIZE] = "";
+
+    if (media && !openai_is_image(pass, item)) {
+        app_size_text(app_media_bytes(item->text), size);
+        fprintf(out, "[%.*s, ", (int)item->name.n, item->name.n > 0 ? item->name.p : "");
+        if (item->kind == APP_ITEM_MEDIA) {
+            fputs(size, out);
+        } else {
+            (void)fwrite(item->text.n > 0 ? item->text.p : "", 1, item->text.n, out);
+        }
+        fputc(']', out);
+    } else if (item->kind == APP_ITEM_TEXT || fenced) {
+        fputs(fenced ? "\n```\n" : "", out);
+        (void)fwrite(item->text.n > 0 ? item->text.p : "", 1, item->text.n, out);
+        fputs(fenced ? "\n```\n" : "", out);
+    }
+}
 
 static void openai_text_item(void *ctx, const app_item *item)
 {
     openai_pass *pass = ctx;
 
-    if (item->kind == APP_ITEM_TEXT || item->kind == APP_ITEM_CODE ||
-        item->kind == APP_ITEM_RESULT) {
-        const bool fenced = item->kind != APP_ITEM_TEXT;
-
-        fputs(fenced ? "\n```\n" : "", pass->text);
-        fwrite(item->text.n > 0 ? item->text.p : "", 1, item->text.n, pass->text);
-        fputs(fenced ? "\n```\n" : "", pass->text);
-    }
-    pass->media = pass->media || item->kind == APP_ITEM_MEDIA;
+    openai_write(pass, item, pass->text);
+    pass->media = pass->media || openai_is_image(pass, item);
     pass->calls = pass->calls || item->kind == APP_ITEM_CALL;
-    pass->any = pass->any || item->kind == APP_ITEM_RESPONSE;
 }
 
 static void openai_call_item(void *ctx, const app_item *item)
@@ -75,37 +106,50 @@ static void openai_call_item(void *ctx, const app_item *item)
     app_json_close(pass->json, '}');
 }
 
-/* Images as parts of a user's message; other media have no form there. */
-static void openai_media_item(void *ctx, const app_item *item)
+/* A member with the text that was written to a stream of memory. */
+static void openai_close(app_json *json, const char *name, FILE *out, char **text, const size_t *n)
+{
+    (void)fclose(out);
+    app_json_text(json, name, (quipu_str){*text, *n});
+    free(*text);
+}
+
+/* A part of a user's message that has an image. */
+static void openai_part_item(void *ctx, const app_item *item)
 {
     openai_pass *pass = ctx;
-    char *url = NULL;
+    const bool image = openai_is_image(pass, item);
+    char *text = NULL;
     size_t n = 0;
-    FILE *out;
+    FILE *out = open_memstream(&text, &n);
 
-    if (item->kind == APP_ITEM_TEXT && item->text.n > 0) {
-        app_json_open(pass->json, NULL, '{');
-        app_json_cstr(pass->json, "type", "text");
-        app_json_text(pass->json, "text", item->text);
-        app_json_close(pass->json, '}');
-    }
-    if (item->kind != APP_ITEM_MEDIA || item->name.n < 6 ||
-        memcmp(item->name.p, "image/", 6) != 0) {
+    if (out == NULL) {
         return;
     }
-    out = open_memstream(&url, &n);
-    if (out != NULL) {
+    if (!image) {
+        openai_write(pass, item, out);
+    } else if (item->kind == APP_ITEM_MEDIA) {
         fprintf(out, "data:%.*s;base64,", (int)item->name.n, item->name.p);
-        fwrite(item->text.n > 0 ? item->text.p : "", 1, item->text.n, out);
+    }
+    if (image) {
+        (void)fwrite(item->text.n > 0 ? item->text.p : "", 1, item->text.n, out);
+    }
+    (void)fflush(out);
+    if (n == 0) {
         (void)fclose(out);
-        app_json_open(pass->json, NULL, '{');
-        app_json_cstr(pass->json, "type", "image_url");
+        free(text);
+        return;
+    }
+    app_json_open(pass->json, NULL, '{');
+    app_json_cstr(pass->json, "type", image ? "image_url" : "text");
+    if (image) {
         app_json_open(pass->json, "image_url", '{');
-        app_json_text(pass->json, "url", (quipu_str){url, n});
-        app_json_close(pass->json, '}');
+    }
+    openai_close(pass->json, image ? "url" : "text", out, &text, &n);
+    if (image) {
         app_json_close(pass->json, '}');
     }
-    free(url);
+    app_json_close(pass->json, '}');
 }
 
 /* A tool's answers are messages of their own. */
@@ -126,23 +170,21 @@ static void openai_response_item(void *ctx, const app_item *item)
 static void openai_said(app_export_json *self, const quipu_message *message, const app_tree *event,
                         openai_pass *pass, quipu_str text)
 {
-    const bool answer = message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL;
-
     app_json_open(&self->json, NULL, '{');
     app_json_cstr(&self->json, "role",
-                  answer                               ? "assistant"
+                  pass->answers                        ? "assistant"
                   : message->role == QUIPU_ROLE_SYSTEM ? "system"
                                                        : "user");
-    if (pass->media && !answer) {
+    if (pass->media) {
         app_json_open(&self->json, "content", '[');
-        app_items(message, event, openai_media_item, pass);
+        app_items(message, event, openai_part_item, pass);
         app_json_close(&self->json, ']');
     } else if (text.n > 0 || !pass->calls) {
         app_json_text(&self->json, "content", text);
     } else {
         app_json_raw(&self->json, "content", QUIPU_STR("null"));
     }
-    if (pass->calls && answer) {
+    if (pass->calls && pass->answers) {
         app_json_open(&self->json, "tool_calls", '[');
         app_items(message, event, openai_call_item, pass);
         app_json_close(&self->json, ']');
@@ -156,7 +198,10 @@ static void openai_message(void *ctx, quipu_messages list, const app_tree *event
     const quipu_message *message = quipu_message_at(list, 0);
     char *text = NULL;
     size_t n = 0;
-    openai_pass pass = {.json = &self->json, .text = open_memstream(&text, &n)};
+    openai_pass pass = {.json = &self->json,
+                        .text = open_memstream(&text, &n),
+                        .answers = message->role == QUIPU_ROLE_ASSISTANT ||
+                                   message->role == QUIPU_ROLE_MODEL};
 
     if (pass.text == NULL) {
         return;

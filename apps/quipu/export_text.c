@@ -3,10 +3,12 @@
  * HTML is one file without scripts: a policy in its head forbids everything but its own style and
  * images that stand in it, and every text is escaped, character by character. Markdown keeps the
  * texts of messages as they are, since they are mostly Markdown, and fences the rest. A text that
- * could reach into the next message, by an open fence, HTML or a heading like ours, is quoted.
+ * could reach into the next message, by an open fence, HTML or a heading like ours, is quoted, and
+ * its HTML is text.
  *
  * Called by: export_as.c. Owns and locks nothing; `ctx` is the stream. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "export_as.h"
@@ -17,10 +19,84 @@
 /* ---- Markdown --------------------------------------------------------------------------------
  */
 
-/* A line of Markdown that a name cannot break: no line ends, no control characters. */
-static void md_line(FILE *out, quipu_str text)
+/* Whether HTML may begin at a "<". */
+static bool md_is_tag(quipu_str text, size_t at)
 {
-    app_put_cut(out, text, APP_COLUMNS_MAX);
+    const char next = at + 1 < text.n ? text.p[at + 1] : ' ';
+
+    return text.p[at] == '<' && ((next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') ||
+                                 next == '/' || next == '!' || next == '?');
+}
+
+/* A name as it is shown: no line ends, no control characters. The caller frees it; NULL: no memory.
+ */
+static char *md_shown(quipu_str name, size_t *ret_n)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, ret_n);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    app_put_cut(out, name, APP_COLUMNS_MAX);
+    if (fclose(out) != 0) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+/* A name in a line of Markdown, which it cannot break or link from. */
+static void md_line(FILE *out, quipu_str name)
+{
+    size_t n = 0;
+    char *text = md_shown(name, &n);
+
+    for (size_t i = 0; text != NULL && i < n; i++) {
+        if (md_is_tag((quipu_str){text, n}, i)) {
+            fputs("&lt;", out);
+        } else {
+            fputs(text[i] == '`' || text[i] == '[' || text[i] == '\\' ? "\\" : "", out);
+            fputc(text[i], out);
+        }
+    }
+    free(text);
+}
+
+/* The longest run of backticks. */
+static size_t md_backticks(quipu_str text)
+{
+    size_t longest = 0;
+    size_t run = 0;
+
+    for (size_t i = 0; i < text.n; i++) {
+        run = text.p[i] == '`' ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+static void md_put_backticks(FILE *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fputc('`', out);
+    }
+}
+
+/* A name as code, between more backticks than it has. */
+static void md_code(FILE *out, quipu_str name)
+{
+    size_t n = 0;
+    char *text = md_shown(name, &n);
+
+    if (text != NULL) {
+        const size_t ticks = md_backticks((quipu_str){text, n}) + 1;
+
+        md_put_backticks(out, ticks);
+        fprintf(out, ticks > 1 ? " %s " : "%s", text);
+        md_put_backticks(out, ticks);
+    }
+    free(text);
 }
 
 /* The next line without its end, which may be "\r\n"; false behind the last one. */
@@ -40,8 +116,9 @@ static bool md_next(quipu_str text, size_t *at, quipu_str *ret_line)
     return true;
 }
 
-/* A text as it is, each line behind "> " when it is a quote, but for what would control the
- * terminal of a person who reads the file there. */
+/* A text as it is, each line behind "> " when it is a quote, in which HTML is text: what is left
+ * open would hide all that follows. But for what would control the terminal of a person who reads
+ * the file there. */
 static void md_lines(FILE *out, quipu_str text, bool quote)
 {
     quipu_str line;
@@ -49,9 +126,11 @@ static void md_lines(FILE *out, quipu_str text, bool quote)
     for (size_t at = 0; md_next(text, &at, &line);) {
         fputs(!quote ? "" : line.n > 0 ? "> " : ">", out);
         for (size_t from = 0, i = 0; i <= line.n; i++) {
-            if (i == line.n || line.p[i] == '\t') {
+            const bool tag = quote && i < line.n && md_is_tag(line, i);
+
+            if (i == line.n || line.p[i] == '\t' || tag) {
                 app_put(out, (quipu_str){line.p + from, i - from});
-                fputs(i < line.n ? "\t" : "\n", out);
+                fputs(tag ? "&lt;" : i < line.n ? "\t" : "\n", out);
                 from = i + 1;
             }
         }
@@ -61,17 +140,10 @@ static void md_lines(FILE *out, quipu_str text, bool quote)
 /* A fenced block; the fence is longer than any run of backticks in the text. */
 static void md_fence(FILE *out, quipu_str language, quipu_str text)
 {
-    size_t longest = 2;
-    size_t run = 0;
+    const size_t longest = md_backticks(text);
 
-    for (size_t i = 0; i < text.n; i++) {
-        run = text.p[i] == '`' ? run + 1 : 0;
-        longest = run > longest ? run : longest;
-    }
     for (int end = 0; end < 2; end++) {
-        for (size_t i = 0; i <= longest; i++) {
-            fputc('`', out);
-        }
+        md_put_backticks(out, longest < 3 ? 3 : longest + 1);
         if (end == 0) {
             for (size_t i = 0; i < language.n && language.p[i] > ' ' && language.p[i] != '`'; i++) {
                 fputc(language.p[i], out);
@@ -88,6 +160,8 @@ typedef struct md_open {
     size_t run; /* its backticks or tildes; 0: none is open */
     size_t indent;
     char mark;
+    bool
+        span; /* a backtick of this paragraph has no pair in its line: code may go on in the next */
 } md_open;
 
 /* A line: what it begins with, and what follows that. */
@@ -127,6 +201,87 @@ static bool md_fenced_reaches(md_open *open, const md_line_head *head)
     return head->rest.n > 0 && head->indent < open->indent;
 }
 
+/* The place behind a span of code that begins at a backtick; where none ends, behind its ticks. */
+static size_t md_behind_code(quipu_str line, size_t at, bool *ret_span)
+{
+    size_t ticks = 0;
+    size_t run = 0;
+
+    while (at < line.n && line.p[at] == '`') {
+        at++;
+        ticks++;
+    }
+    for (size_t i = at; i <= line.n; i++) {
+        if (i < line.n && line.p[i] == '`') {
+            run++;
+        } else if (run == ticks) {
+            return i;
+        } else {
+            run = 0;
+        }
+    }
+    *ret_span = true;
+    return at;
+}
+
+/* Reads "<b>", "</b>", "<br>" and their like. Returns their bytes, 0 for any other HTML; *ret_name
+ * is NULL for what has no end. */
+static size_t md_element(quipu_str rest, bool *ret_end, const char **ret_name)
+{
+    static const char *const names[] = {"b",   "i", "em", "strong", "code", "sub",  "sup",
+                                        "kbd", "u", "s",  "del",    "ins",  "mark", "br"};
+    const size_t begin = rest.n > 1 && rest.p[1] == '/' ? 2 : 1;
+
+    *ret_end = begin == 2;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const size_t n = strlen(names[i]);
+
+        if (rest.n > begin + n && memcmp(rest.p + begin, names[i], n) == 0 &&
+            rest.p[begin + n] == '>') {
+            *ret_name = strcmp(names[i], "br") != 0 ? names[i] : NULL;
+            return begin + n + 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether HTML begins at a "<" that is neither a link in angle brackets nor a mere sign. */
+static bool md_is_html(quipu_str line, size_t at)
+{
+    const quipu_str rest = {line.p + at, line.n - at};
+
+    return md_is_tag(line, at) && !(rest.n > 8 && (memcmp(rest.p, "<http://", 8) == 0 ||
+                                                   memcmp(rest.p, "<https:/", 8) == 0));
+}
+
+/* Whether a line has HTML other than pairs of plain elements, one behind the other: it may be left
+ * open, or be more than text. */
+static bool md_has_html(quipu_str line, bool *span)
+{
+    const char *open = NULL;
+    const char *name = NULL;
+    bool end = false;
+
+    for (size_t i = 0; i < line.n;) {
+        const quipu_str rest = {line.p + i, line.n - i};
+        size_t n = 1;
+
+        if ((line.p[i] == '`' && !*span) || line.p[i] == '\\') {
+            i = line.p[i] == '`' ? md_behind_code(line, i, span) : i + 2;
+            continue;
+        }
+        if (md_is_html(line, i)) {
+            n = md_element(rest, &end, &name);
+            if (n == 0 || (name != NULL && (end ? name != open : open != NULL))) {
+                return true;
+            }
+            open = name == NULL ? open : end ? NULL : name;
+        }
+        i += n;
+    }
+    return open != NULL;
+}
+
 /* Looks at a line of a text. True: with it, the text may reach behind its end. */
 static bool md_line_reaches(md_open *open, quipu_str line)
 {
@@ -136,12 +291,13 @@ static bool md_line_reaches(md_open *open, quipu_str line)
     if (open->run > 0) {
         return md_fenced_reaches(open, &head);
     }
+    open->span = open->span && !app_is_blank(line);
     if (head.run >= 3) {
         *open = (md_open){.run = head.run, .indent = head.indent, .mark = head.mark};
         return head.mark == '`' && memchr(rest.p + head.run, '`', rest.n - head.run) != NULL;
     }
     /* HTML may hide what follows; "## 7." is the heading of a message. */
-    return head.mark == '<' ||
+    return head.mark == '<' || md_has_html(line, &open->span) ||
            (rest.n > 3 && memcmp(rest.p, "## ", 3) == 0 && rest.p[3] >= '0' && rest.p[3] <= '9');
 }
 
@@ -183,9 +339,10 @@ static void md_begin(void *ctx, const quipu_session_info *session)
     fputs("# ", out);
     md_line(out, session->title.n > 0 ? session->title : session->key);
     app_time_text_utc(session->created_at, time, sizeof(time));
-    fputs("\n\nSession `", out);
-    md_line(out, session->key);
-    fprintf(out, "`, begun %s UTC, %" PRId64 " messages.\n\n", time, session->message_count);
+    fputs("\n\nSession ", out);
+    md_code(out, session->key);
+    fprintf(out, ", begun %s UTC, %" PRId64 " message%s.\n\n", time, session->message_count,
+            session->message_count == 1 ? "" : "s");
 }
 
 /* A label in bold and a text behind it. */
@@ -273,6 +430,8 @@ static void html_put(FILE *out, quipu_str text)
             fputs("\xef\xbf\xbd", out);
         } else if (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'') {
             fprintf(out, "&#%u;", (unsigned)c);
+        } else if (c == '\r' && at + 1 < text.n && text.p[at + 1] == '\n') {
+            /* Half of a line end of Windows. */
         } else if (app_char_is_unsafe(c) && c != '\n' && c != '\t') {
             fprintf(out, "&lt;U+%04X&gt;", (unsigned)c);
         } else {
@@ -310,7 +469,8 @@ static void html_begin(void *ctx, const quipu_session_info *session)
     app_time_text_utc(session->created_at, time, sizeof(time));
     fputs("</h1>\n<p class=\"note\">", out);
     html_put(out, session->key);
-    fprintf(out, ", begun %s UTC, %" PRId64 " messages</p>\n", time, session->message_count);
+    fprintf(out, ", begun %s UTC, %" PRId64 " message%s</p>\n", time, session->message_count,
+            session->message_count == 1 ? "" : "s");
 }
 
 /* Types that a browser shows without running anything. SVG is not among them. */

@@ -337,6 +337,8 @@ void app_foreign_free(app_foreign *foreign)
     }
     free(foreign->sessions);
     app_names_free(&foreign->session_ids);
+    app_names_free(&foreign->call_ids);
+    free(foreign->call_names);
     free((void *)(uintptr_t)foreign->text.p);
     quipu_arena_free(&foreign->arena);
     quipu_arena_free(&foreign->scratch);
@@ -430,31 +432,59 @@ static bool foreign_is_ours(const foreign_put *put, const quipu_session_info *in
            quipu_str_eq(app_tree_text(imported, "id"), put->session->id);
 }
 
+/* A message of the stored session, and whether it is number `seq` of the file. One that was pruned
+ * in the store is. Ids made of a place say nothing about a text, so that of `content` is compared,
+ * too. */
+static quipu_status foreign_is_message(foreign_put *put, int64_t seq, bool content, bool *ret_is,
+                                       quipu_error *error)
+{
+    const app_foreign_event *event = &put->session->events[seq - 1];
+    quipu_messages said = quipu_messages_of(NULL, 0);
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    range.after_seq = seq - 1;
+    range.limit = 1;
+    status = quipu_session_get(put->store, quipu_cstr(put->key), &range, NULL, &history, error);
+    if (status == QUIPU_OK && content) {
+        status = quipu_event_to_message((quipu_json){event->json}, &put->arena, &said, error);
+    }
+    if (status == QUIPU_OK) {
+        const quipu_message *have =
+            history->messages.count == 1 ? quipu_message_at(history->messages, 0) : NULL;
+
+        *ret_is = have == NULL || have->seq != seq ||
+                  (quipu_str_eq(have->event_id, event->id) &&
+                   (!content || quipu_str_eq(have->content, quipu_message_at(said, 0)->content)));
+    }
+    quipu_free(history);
+    return status;
+}
+
 /* How many messages of the file a session has that was imported before: all that it has, when its
- * last one is from the file. One that went on in the store is complete. */
+ * last one is from the file. One that went on in the store is complete. QUIPU_EXISTS: it is
+ * another one; chat messages without a session's id have the file's name, which others have,
+ * too. */
 static quipu_status foreign_progress(foreign_put *put, const quipu_session_info *info,
                                      quipu_error *error)
 {
-    quipu_range range = QUIPU_RANGE_INIT;
-    quipu_history *history = NULL;
     const int64_t have = info->next_seq - 1;
     quipu_status status = QUIPU_OK;
+    bool is = true;
 
+    if (have > 0 && put->foreign->kind == APP_FOREIGN_CHAT) {
+        status = foreign_is_message(put, 1, true, &is, error);
+    }
+    if (status != QUIPU_OK || !is) {
+        return status != QUIPU_OK ? status : QUIPU_EXISTS;
+    }
     put->there = true;
     put->stored = (int64_t)put->session->count;
-    if (have < put->stored) {
-        range.after_seq = have - 1;
-        range.limit = 1;
-        status = quipu_session_get(put->store, quipu_cstr(put->key), have > 0 ? &range : NULL, NULL,
-                                   &history, error);
-        if (status == QUIPU_OK &&
-            (have == 0 || (history->messages.count == 1 &&
-                           quipu_str_eq(quipu_message_at(history->messages, 0)->event_id,
-                                        put->session->events[have - 1].id)))) {
-            put->stored = have;
-        }
-        quipu_free(history);
+    if (have > 0 && have < put->stored) {
+        status = foreign_is_message(put, have, false, &is, error);
     }
+    put->stored = have < put->stored && is ? have : put->stored;
     return status;
 }
 

@@ -9,10 +9,11 @@
 
 #define APP_FOREIGN_KINDS "claude-code codex chatgpt chat" /* in the order of app_foreign_kind */
 #define APP_FOREIGN_MAP "role content timestamp session_id id name model" /* names of --map */
-#define APP_FOREIGN_FILE_MAX INT64_C(1073741824) /* 1 GiB: the file is read at once */
-#define APP_FOREIGN_LINE_MAX 67108864            /* 64 MiB, as QUIPU_MESSAGE_BYTES_MAX */
-#define APP_FOREIGN_BATCH 1000                   /* messages of one transaction */
-#define APP_FOREIGN_RENAMES 1000                 /* keys that are tried for a session */
+#define APP_FOREIGN_FILE_MAX INT64_C(1073741824)         /* 1 GiB: the file is read at once */
+#define APP_FOREIGN_LINE_MAX 67108864                    /* 64 MiB, as QUIPU_MESSAGE_BYTES_MAX */
+#define APP_FOREIGN_BATCH 1000                           /* messages of one transaction */
+#define APP_FOREIGN_RENAMES 1000                         /* keys that are tried for a session */
+#define APP_FOREIGN_TOKENS_MAX INT64_C(1000000000000000) /* a larger count of tokens is none */
 
 typedef enum app_foreign_kind {
     APP_FOREIGN_NONE = -1,
@@ -26,6 +27,8 @@ typedef enum app_foreign_kind {
 typedef struct app_foreign_event {
     quipu_str id;
     quipu_str json;
+    bool answers; /* the model said it */
+    bool counted; /* it has a usage */
 } app_foreign_event;
 
 /* A conversation of the file. */
@@ -34,6 +37,7 @@ typedef struct app_foreign_session {
     quipu_str title;
     quipu_str model;
     quipu_str answer;          /* the reader's: which answer it has seen last */
+    int64_t tokens;            /* the reader's: the total that it has seen last */
     app_foreign_event *events; /* malloc() */
     size_t count;
     size_t room;
@@ -54,6 +58,10 @@ typedef struct app_foreign {
     size_t session_count;
     size_t session_room;
     app_names session_ids;
+    app_names call_ids;    /* of tools: a result names its call only by this */
+    quipu_str *call_names; /* malloc() */
+    size_t call_count;
+    size_t call_room;
     int64_t left_out; /* lines that are no messages */
     bool failed;      /* reported */
 } app_foreign;
@@ -104,6 +112,8 @@ typedef struct app_foreign_writer {
     app_foreign *foreign;
     app_foreign_session *session;
     quipu_str id;
+    bool answers; /* the model says it */
+    bool counted; /* it has a usage */
     app_json json;
     char *text;
     size_t n;
@@ -117,11 +127,15 @@ void app_foreign_end(app_foreign_writer *writer);
 /* Parts. */
 void app_foreign_text(app_foreign_writer *writer, quipu_str text, bool thought);
 void app_foreign_call(app_foreign_writer *writer, quipu_str id, quipu_str name, quipu_str args);
+/* Without a name it has that of its call. `failed`: the tool did. */
 void app_foreign_response(app_foreign_writer *writer, quipu_str id, quipu_str name,
-                          const app_tree *result);
+                          const app_tree *result, bool failed);
 void app_foreign_media(app_foreign_writer *writer, quipu_str mime, quipu_str base64, quipu_str uri);
 /* A content in OpenAI's or Anthropic's form: a text, or a list of blocks. */
 void app_foreign_content(app_foreign_writer *writer, const app_tree *content);
+
+/* Adds what an answer used to the newest one that has no usage; without one it is left out. */
+void app_foreign_used(app_foreign *foreign, app_foreign_session *session, const app_tree *usage);
 
 /* The readers: foreign_lines.c reads a line, foreign_chatgpt.c the whole file. */
 void app_foreign_claude_line(app_foreign *foreign, const app_tree *line);

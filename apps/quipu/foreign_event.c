@@ -26,23 +26,26 @@ static bool event_id(app_foreign *foreign, const app_foreign_session *session, q
     return quipu_arena_copy(&foreign->arena, quipu_cstr(text), ret_id) == QUIPU_OK;
 }
 
-/* A member of the usage in any of the spellings; -1: none. */
-static int64_t event_count(const app_tree *usage, const char *a, const char *b)
+/* A member of the usage in any of the spellings; -1: none, or no such count can be. */
+static int64_t event_count(const app_tree *usage, const char *a, const char *b, int64_t otherwise)
 {
-    return app_tree_int(usage, a, app_tree_int(usage, b, -1));
+    const int64_t count = app_tree_int(usage, a, app_tree_int(usage, b, otherwise));
+
+    return count <= APP_FOREIGN_TOKENS_MAX ? count : -1;
 }
 
-/* Tokens by ADK's names. Anthropic counts what it read from its cache beside the input. */
-static void event_usage(app_json *json, const app_tree *usage)
+/* Tokens by ADK's names. Anthropic counts what it read from its cache beside the input. Returns
+ * whether there were any. */
+static bool event_usage(app_json *json, const app_tree *usage)
 {
-    const int64_t in = event_count(usage, "input_tokens", "prompt_tokens");
-    const int64_t out = event_count(usage, "output_tokens", "completion_tokens");
-    const int64_t read = app_tree_int(usage, "cache_read_input_tokens", 0);
-    const int64_t wrote = app_tree_int(usage, "cache_creation_input_tokens", 0);
-    const int64_t cached = app_tree_int(usage, "cached_input_tokens", read);
+    const int64_t in = event_count(usage, "input_tokens", "prompt_tokens", -1);
+    const int64_t out = event_count(usage, "output_tokens", "completion_tokens", -1);
+    const int64_t read = event_count(usage, "cache_read_input_tokens", "", 0);
+    const int64_t wrote = event_count(usage, "cache_creation_input_tokens", "", 0);
+    const int64_t cached = event_count(usage, "cached_input_tokens", "", read);
 
     if (in < 0 || out < 0 || read < 0 || wrote < 0 || cached < 0) {
-        return;
+        return false;
     }
     app_json_open(json, "usageMetadata", '{');
     app_json_int(json, "promptTokenCount", in + read + wrote);
@@ -51,6 +54,7 @@ static void event_usage(app_json *json, const app_tree *usage)
         app_json_int(json, "cachedContentTokenCount", cached);
     }
     app_json_close(json, '}');
+    return true;
 }
 
 /* RFC 3339, or seconds, or so many that they are thousandths, and thousandths of these; another
@@ -88,7 +92,8 @@ bool app_foreign_begin(app_foreign *foreign, app_foreign_session *session,
     app_foreign_writer *writer = ret_writer;
     app_json *json = &writer->json;
 
-    *writer = (app_foreign_writer){.foreign = foreign, .session = session};
+    *writer = (app_foreign_writer){
+        .foreign = foreign, .session = session, .answers = strcmp(said->role, "model") == 0};
     if (session == NULL || !event_id(foreign, session, said->id, &writer->id)) {
         return false;
     }
@@ -101,16 +106,16 @@ bool app_foreign_begin(app_foreign *foreign, app_foreign_session *session,
     app_json_text(json, "id", writer->id);
     event_time(json, said->time);
     app_json_text(json, "author",
-                  said->author.n > 0                 ? said->author
-                  : strcmp(said->role, "model") == 0 ? QUIPU_STR("assistant")
-                                                     : quipu_cstr(said->role));
+                  said->author.n > 0 ? said->author
+                  : writer->answers  ? QUIPU_STR("assistant")
+                                     : quipu_cstr(said->role));
     if (said->branch.n > 0) {
         app_json_text(json, "branch", said->branch);
     }
     if (said->model.n > 0) {
         app_json_text(json, "modelVersion", said->model);
     }
-    event_usage(json, said->usage);
+    writer->counted = event_usage(json, said->usage);
     app_json_open(json, "content", '{');
     app_json_cstr(json, "role", said->role);
     app_json_open(json, "parts", '[');
@@ -121,7 +126,8 @@ bool app_foreign_begin(app_foreign *foreign, app_foreign_session *session,
 static void event_add(app_foreign_writer *writer)
 {
     app_foreign_session *session = writer->session;
-    app_foreign_event event = {.id = writer->id};
+    app_foreign_event event = {
+        .id = writer->id, .answers = writer->answers, .counted = writer->counted};
 
     if (session->count == session->room) {
         const size_t room = session->room > 0 ? session->room * 2 : 64;
@@ -160,6 +166,74 @@ void app_foreign_end(app_foreign_writer *writer)
     free(writer->text);
 }
 
+/* The usage stands before the members that the event has. */
+void app_foreign_used(app_foreign *foreign, app_foreign_session *session, const app_tree *usage)
+{
+    app_foreign_event *event = NULL;
+    char *text = NULL;
+    size_t n = 0;
+    app_json json = {.out = open_memstream(&text, &n)};
+
+    for (size_t i = session->count; i > 0 && event == NULL; i--) {
+        event = session->events[i - 1].answers ? &session->events[i - 1] : NULL;
+    }
+    if (json.out == NULL) {
+        app_foreign_fail(foreign, "out of memory");
+        return;
+    }
+    app_json_open(&json, NULL, '{');
+    if (event != NULL && !event->counted && event_usage(&json, usage)) {
+        fputc(',', json.out);
+        (void)fwrite(event->json.p + 1, 1, event->json.n - 1, json.out);
+        event->counted = true;
+    } else {
+        event = NULL;
+    }
+    if (fclose(json.out) != 0 ||
+        (event != NULL &&
+         quipu_arena_copy(&foreign->arena, (quipu_str){text, n}, &event->json) != QUIPU_OK)) {
+        app_foreign_fail(foreign, "out of memory");
+    }
+    free(text);
+}
+
+/* ---- calls of tools --------------------------------------------------------------------------
+ */
+
+/* Keeps the name of a call for its result. */
+static void event_keep_call(app_foreign *foreign, quipu_str id, quipu_str name)
+{
+    quipu_str kept = {NULL, 0};
+
+    if (foreign->call_count == foreign->call_room) {
+        const size_t room = foreign->call_room > 0 ? foreign->call_room * 2 : 64;
+        quipu_str *names = realloc(foreign->call_names, room * sizeof(*names));
+
+        if (names == NULL) {
+            app_foreign_fail(foreign, "out of memory");
+            return;
+        }
+        foreign->call_names = names;
+        foreign->call_room = room;
+    }
+    if (quipu_arena_copy(&foreign->arena, id, &kept) != QUIPU_OK ||
+        quipu_arena_copy(&foreign->arena, name, &foreign->call_names[foreign->call_count]) !=
+            QUIPU_OK ||
+        !app_names_put(&foreign->call_ids, kept, foreign->call_count)) {
+        app_foreign_fail(foreign, "out of memory");
+        return;
+    }
+    foreign->call_count++;
+}
+
+/* The name of the call that a result answers. */
+static quipu_str event_call_name(const app_foreign *foreign, quipu_str id)
+{
+    const size_t number = id.n > 0 ? app_names_get(&foreign->call_ids, id) : APP_NAMES_NONE;
+
+    return number != APP_NAMES_NONE ? foreign->call_names[number] : QUIPU_STR("tool");
+}
+
 /* ---- parts -----------------------------------------------------------------------------------
  */
 
@@ -186,6 +260,7 @@ void app_foreign_call(app_foreign_writer *writer, quipu_str id, quipu_str name, 
     app_json_open(json, "functionCall", '{');
     if (id.n > 0) {
         app_json_text(json, "id", id);
+        event_keep_call(writer->foreign, id, name.n > 0 ? name : QUIPU_STR("tool"));
     }
     app_json_text(json, "name", name.n > 0 ? name : QUIPU_STR("tool"));
     if (args.n == 0) {
@@ -214,11 +289,12 @@ static bool event_has_media(const app_tree *list)
     return false;
 }
 
-/* A result is an object; anything else becomes its member "result", as ADK does. A list of text
- * blocks is their texts. */
+/* A result is an object; anything else becomes its member "result", as ADK does, and what a failed
+ * tool says "error". A list of text blocks is their texts. */
 void app_foreign_response(app_foreign_writer *writer, quipu_str id, quipu_str name,
-                          const app_tree *result)
+                          const app_tree *result, bool failed)
 {
+    const char *const member = failed ? "error" : "result";
     app_json *json = &writer->json;
     const app_tree *block = result != NULL && result->kind == APP_TREE_ARRAY ? result->first : NULL;
     const bool single = block != NULL && block->next == NULL && app_tree_text(block, "text").p;
@@ -228,15 +304,15 @@ void app_foreign_response(app_foreign_writer *writer, quipu_str id, quipu_str na
     if (id.n > 0) {
         app_json_text(json, "id", id);
     }
-    app_json_text(json, "name", name.n > 0 ? name : QUIPU_STR("tool"));
-    if (result != NULL && result->kind == APP_TREE_OBJECT) {
+    app_json_text(json, "name", name.n > 0 ? name : event_call_name(writer->foreign, id));
+    if (!failed && result != NULL && result->kind == APP_TREE_OBJECT) {
         app_json_raw(json, "response", result->raw);
     } else {
         app_json_open(json, "response", '{');
         if (single) {
-            app_json_text(json, "result", app_tree_text(block, "text"));
+            app_json_text(json, member, app_tree_text(block, "text"));
         } else if (!event_has_media(result)) {
-            app_json_raw(json, "result", result != NULL ? result->raw : QUIPU_STR("null"));
+            app_json_raw(json, member, result != NULL ? result->raw : QUIPU_STR("null"));
         }
         app_json_close(json, '}');
     }
@@ -307,7 +383,7 @@ static void event_block(app_foreign_writer *writer, const app_tree *block)
                          input != NULL ? input->raw : (quipu_str){NULL, 0});
     } else if (quipu_str_eq(type, QUIPU_STR("tool_result"))) {
         app_foreign_response(writer, app_tree_text(block, "tool_use_id"), (quipu_str){NULL, 0},
-                             app_tree_get(block, "content"));
+                             app_tree_get(block, "content"), app_tree_true(block, "is_error"));
     } else if (image != NULL) {
         event_url(writer,
                   image->kind == APP_TREE_STRING ? image->text : app_tree_text(image, "url"));

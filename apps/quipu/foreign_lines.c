@@ -39,11 +39,32 @@ static const app_tree *claude_usage(app_foreign *foreign, app_foreign_session *s
     return app_tree_get(message, "usage");
 }
 
+/* The session's id; an agent that it started has its own, though its file names the session's. */
+static quipu_str claude_session(app_foreign *foreign, const app_tree *line)
+{
+    const quipu_str session = app_tree_text(line, "sessionId");
+    const quipu_str agent = app_tree_text(line, "agentId");
+    char *both;
+
+    if (session.n == 0 || agent.n == 0) {
+        return session;
+    }
+    both = quipu_arena_alloc(&foreign->scratch, session.n + agent.n + 1);
+    if (both == NULL) {
+        app_foreign_fail(foreign, "out of memory");
+        return (quipu_str){NULL, 0};
+    }
+    memcpy(both, session.p, session.n);
+    both[session.n] = '/';
+    memcpy(both + session.n + 1, agent.p, agent.n);
+    return (quipu_str){both, session.n + agent.n + 1};
+}
+
 void app_foreign_claude_line(app_foreign *foreign, const app_tree *line)
 {
     const quipu_str type = app_tree_text(line, "type");
     const app_tree *message = app_tree_get(line, "message");
-    const quipu_str id = app_tree_text(line, "sessionId");
+    const quipu_str id = claude_session(foreign, line);
     const bool answer = quipu_str_eq(type, QUIPU_STR("assistant"));
     app_foreign_session *session;
     app_foreign_writer writer;
@@ -111,6 +132,18 @@ static void codex_reasoning(app_foreign_writer *writer, const app_tree *item)
     }
 }
 
+/* What an answer used, which follows it; the totals distinguish a repeated line. */
+static void codex_usage(app_foreign *foreign, app_foreign_session *session, const app_tree *info)
+{
+    const int64_t total =
+        app_tree_int(app_tree_get(info, "total_token_usage"), "total_tokens", session->tokens);
+
+    if (total != session->tokens) {
+        session->tokens = total;
+        app_foreign_used(foreign, session, app_tree_get(info, "last_token_usage"));
+    }
+}
+
 /* The parts of an item. */
 static void codex_parts(app_foreign_writer *writer, const app_tree *item, quipu_str type)
 {
@@ -124,7 +157,7 @@ static void codex_parts(app_foreign_writer *writer, const app_tree *item, quipu_
         app_foreign_call(writer, id, app_tree_text(item, "name"), app_tree_text(item, "input"));
     } else if (quipu_str_eq(type, QUIPU_STR("function_call_output")) ||
                quipu_str_eq(type, QUIPU_STR("custom_tool_call_output"))) {
-        app_foreign_response(writer, id, (quipu_str){NULL, 0}, app_tree_get(item, "output"));
+        app_foreign_response(writer, id, (quipu_str){NULL, 0}, app_tree_get(item, "output"), false);
     } else if (quipu_str_eq(type, QUIPU_STR("message"))) {
         app_foreign_content(writer, app_tree_get(item, "content"));
     } else {
@@ -160,6 +193,11 @@ void app_foreign_codex_line(app_foreign *foreign, const app_tree *line)
     }
     if (quipu_str_eq(kind, QUIPU_STR("turn_context"))) {
         session->model = lines_keep(foreign, app_tree_text(payload, "model"));
+    }
+    if (quipu_str_eq(kind, QUIPU_STR("event_msg")) &&
+        quipu_str_eq(type, QUIPU_STR("token_count"))) {
+        codex_usage(foreign, session, app_tree_get(payload, "info"));
+        return;
     }
     if (!quipu_str_eq(kind, QUIPU_STR("response_item")) || type.n == 0) {
         foreign->left_out++;
@@ -247,8 +285,12 @@ static const char *chat_role(quipu_str role)
     return NULL;
 }
 
-static void chat_calls(app_foreign_writer *writer, const app_tree *calls)
+/* The list of calls, and the only one of OpenAI's older form. */
+static void chat_calls(app_foreign_writer *writer, const app_tree *line)
 {
+    const app_tree *calls = app_tree_get(line, "tool_calls");
+    const app_tree *older = app_tree_get(line, "function_call");
+
     for (const app_tree *one = calls != NULL ? calls->first : NULL; one != NULL; one = one->next) {
         const app_tree *function = app_tree_get(one, "function");
         const app_tree *arguments = app_tree_get(function != NULL ? function : one,
@@ -259,6 +301,10 @@ static void chat_calls(app_foreign_writer *writer, const app_tree *calls)
                          arguments == NULL                    ? (quipu_str){NULL, 0}
                          : arguments->kind == APP_TREE_STRING ? arguments->text
                                                               : arguments->raw);
+    }
+    if (older != NULL && older->kind == APP_TREE_OBJECT) {
+        app_foreign_call(writer, (quipu_str){NULL, 0}, app_tree_text(older, "name"),
+                         app_tree_text(older, "arguments"));
     }
 }
 
@@ -292,11 +338,11 @@ static void chat_message(app_foreign *foreign, app_foreign_session *session, con
     }
     if (quipu_str_eq(role, QUIPU_STR("tool")) || quipu_str_eq(role, QUIPU_STR("function"))) {
         app_foreign_response(&writer, app_tree_text(line, "tool_call_id"),
-                             app_tree_text(line, "name"), content);
+                             app_tree_text(line, "name"), content, false);
     } else {
         app_foreign_text(&writer, app_tree_text(line, "reasoning_content"), true);
         app_foreign_content(&writer, content);
-        chat_calls(&writer, app_tree_get(line, "tool_calls"));
+        chat_calls(&writer, line);
     }
     app_foreign_end(&writer);
 }

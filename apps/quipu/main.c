@@ -31,6 +31,17 @@ static int main_unknown(const char *name)
         names[i] = app_verbs[i]->name;
     }
     nearest = app_nearest(name, names);
+    if (name[0] == '\0' || name[0] == '-') {
+        fputs("quipu: ", stderr);
+        if (name[0] == '-') {
+            app_put(stderr, quipu_cstr(name));
+            fputs(" is no option of all verbs: one verb's follow it; ", stderr);
+        } else {
+            fputs("a verb is missing; ", stderr);
+        }
+        fputs("\"quipu --help\" lists them\n", stderr);
+        return APP_USAGE;
+    }
     fputs("quipu: there is no verb \"", stderr);
     app_put(stderr, quipu_cstr(name));
     fprintf(stderr, "\"; %s%s%s\"quipu --help\" lists them\n",
@@ -66,24 +77,42 @@ static int main_help(const char *name)
     return APP_OK;
 }
 
+/* The common option that a word is, as --name, --name=VALUE or its letter; NULL: none, or --help,
+ * which needs no verb. */
+static const app_option *main_common(const char *word)
+{
+    const bool is_long = word[0] == '-' && word[1] == '-';
+    const size_t n = is_long ? strcspn(word + 2, "=") : 0;
+
+    for (size_t i = 0; app_commons[i].option.name != NULL; i++) {
+        const app_option *option = &app_commons[i].option;
+        const bool same =
+            is_long
+                ? strlen(option->name) == n && memcmp(option->name, word + 2, n) == 0
+                : word[0] == '-' && word[1] != '\0' && word[1] == option->letter && word[2] == '\0';
+
+        if (same) {
+            return app_commons[i].bit != 0 ? option : NULL;
+        }
+    }
+    return NULL;
+}
+
 /* The index of the verb in argv: it may follow common options ("quipu --store chats.db ls"). An
  * option with a separate value takes two places. */
 static int main_verb_at(int argc, char **argv)
 {
     int at = 1;
 
-    while (at < argc && argv[at][0] == '-' && argv[at][1] == '-') {
-        const char *name = argv[at] + 2;
-        const app_option *option = NULL;
+    while (at < argc) {
+        const app_option *option = main_common(argv[at]);
 
-        for (size_t i = 0; app_commons[i].option.name != NULL; i++) {
-            if (strcmp(app_commons[i].option.name, name) == 0) {
-                option = &app_commons[i].option;
-            }
+        if (option == NULL) {
+            break;
         }
-        at += option != NULL && option->value != NULL ? 2 : 1;
+        at += option->value != NULL && strchr(argv[at], '=') == NULL ? 2 : 1;
     }
-    return at < argc ? at : 1;
+    return at < argc ? at : argc;
 }
 
 /* Whether --quiet leaves out what the verb prints: a report, which nobody reads as JSON either. */
@@ -139,7 +168,7 @@ static int main_run(const app_verb *verb, int argc, char **argv)
 int main(int argc, char **argv)
 {
     const int at = main_verb_at(argc, argv);
-    const char *word = argc > 1 ? argv[at] : "";
+    const char *word = at < argc ? argv[at] : "";
     const app_verb *verb;
 
     main_hold_streams();

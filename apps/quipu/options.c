@@ -237,6 +237,11 @@ static bool options_check_arguments(const app_call *call)
         const bool missing = call->argument_count < verb->arguments_min;
         const char *name = verb->arguments;
 
+        if (call->argument_count == 0 && verb->words != NULL) {
+            app_usage(call, "say what to do: %s\nusage: quipu %s [OPTION]... %s", verb->words,
+                      verb->name, verb->arguments);
+            return false;
+        }
         /* The first one that is not there: names stand in their order. */
         for (int i = 0; missing && i < call->argument_count && strchr(name, ' ') != NULL; i++) {
             name = strchr(name, ' ') + 1;

@@ -114,6 +114,9 @@ int app_output_begin(const app_call *call, const char *path, bool replace, app_o
         return app_usage(call, "the path is too long: more than %d bytes", APP_PATH_MAX - 1);
     }
     snprintf(ret_output->path, APP_PATH_MAX, "%s", path);
+    if (path[0] == '\0') {
+        return app_usage(call, "the name of the file is empty");
+    }
     if (output_base(path)[0] == '\0') {
         return app_usage(call, "%s is a folder: name a file", path);
     }
@@ -136,11 +139,11 @@ int app_output_open(const app_call *call, app_output *output)
     int fd = open(output->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
     if (fd < 0) {
-        return app_fail_errno(call, output->part);
+        return app_fail_errno(call, output->path);
     }
     output->file = fdopen(fd, "wb");
     if (output->file == NULL) {
-        int code = app_fail_errno(call, output->part);
+        int code = app_fail_errno(call, output->path);
         close(fd);
         app_output_drop(output);
         return code;
@@ -179,7 +182,7 @@ int app_output_keep(const app_call *call, app_output *output)
     if (output->file != NULL) {
         bool written = fflush(output->file) == 0 && fsync(fileno(output->file)) == 0;
         if (fclose(output->file) != 0 || !written) {
-            code = app_fail_errno(call, output->part);
+            code = app_fail_errno(call, output->path);
         }
         output->file = NULL;
     }

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "render_parts.h"
+#include "tree.h"
 
 #define RENDER_MARGIN_MAX 16
 #define RENDER_BESIDE_MIN 60 /* narrower screens print an answer below its call */
@@ -618,6 +619,32 @@ void app_render_artifacts(app_render *render, quipu_artifacts artifacts)
     }
 }
 
+/* The tags of `quipu set --tag`, in a line. */
+static void render_tags(app_render *render, quipu_json metadata)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const app_tree *root = NULL;
+    const app_tree *tag = NULL;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *line = metadata.text.n > 0 ? open_memstream(&text, &n) : NULL;
+
+    if (line != NULL && app_tree_read(metadata.text, &arena, &root) == QUIPU_OK) {
+        const app_tree *tags = app_tree_get(root, "tags");
+
+        tag = tags != NULL ? tags->first : NULL;
+    }
+    for (bool first = true; tag != NULL; tag = tag->next, first = false) {
+        fputs(first ? "" : ", ", line);
+        (void)fwrite(tag->text.n > 0 ? tag->text.p : "", 1, tag->text.n, line);
+    }
+    if (line != NULL && fclose(line) == 0) {
+        render_fact(render, "tags", (quipu_str){text, n});
+    }
+    free(text);
+    quipu_arena_free(&arena);
+}
+
 /* Facts that are empty are left out. */
 void app_render_head(app_render *render, const quipu_session_info *session)
 {
@@ -629,6 +656,7 @@ void app_render_head(app_render *render, const quipu_session_info *session)
     fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
     snprintf(text, sizeof(text), "%" PRId64 " message%s, about %" PRId64 " tokens",
              session->message_count, session->message_count == 1 ? "" : "s", session->token_count);
+    render_fact(render, "title", session->title);
     render_fact(render, "holds", quipu_cstr(text));
     render_fact(render, "app", session->app_name);
     render_fact(render, "user", session->user_id);
@@ -636,6 +664,10 @@ void app_render_head(app_render *render, const quipu_session_info *session)
     render_fact(render, "model", session->model);
     render_instant(render, "begun", session->created_at);
     render_instant(render, "changed", session->updated_at);
+    if (session->has_expiry) {
+        render_instant(render, "expires", session->expires_at);
+    }
+    render_tags(render, session->metadata);
     if (session->answer_count > 0) {
         snprintf(text, sizeof(text),
                  "%" PRId64 " tokens of prompts (%" PRId64 " cached), %" PRId64 " of %" PRId64

@@ -96,8 +96,23 @@ static size_t table_spare(const app_table *table)
     return table->count;
 }
 
-/* Leaves out optional columns, then shrinks the widest shrinkable ones, until the line fits. When
- * that is not enough the terminal wraps it. */
+/* The widest shrinkable column with more than `least` columns, or `count`. */
+static size_t table_widest(const app_table *table, bool spare, int least)
+{
+    size_t widest = table->count;
+
+    for (size_t c = 0; c < table->count; c++) {
+        if (table->kinds[c].fits && (table->kinds[c].spare || !spare) && table->widths[c] > least &&
+            (widest == table->count || table->widths[c] > table->widths[widest])) {
+            widest = c;
+        }
+    }
+    return widest;
+}
+
+/* Leaves out optional columns, then shrinks the widest shrinkable ones, until the line fits: what
+ * is optional first, since a key is what a row is found by. When that is not enough the terminal
+ * wraps it. */
 static void table_fit(app_table *table)
 {
     while (table_line(table, APP_TABLE_LEAST) > table->columns &&
@@ -105,18 +120,28 @@ static void table_fit(app_table *table)
         table->widths[table_spare(table)] = 0;
     }
     for (int over = table_line(table, INT_MAX) - table->columns; over > 0; over--) {
-        size_t widest = table->count;
+        size_t widest = table_widest(table, true, APP_TABLE_SPARE_LEAST);
 
-        for (size_t c = 0; c < table->count; c++) {
-            if (table->kinds[c].fits && table->widths[c] > APP_TABLE_LEAST &&
-                (widest == table->count || table->widths[c] > table->widths[widest])) {
-                widest = c;
-            }
+        if (widest == table->count) {
+            widest = table_widest(table, false, APP_TABLE_LEAST);
         }
         if (widest == table->count) {
             return;
         }
         table->widths[widest]--;
+    }
+}
+
+/* Leaves out optional columns without a value: their place is worth more to the others. */
+static void table_leave_empty(app_table *table, const quipu_str *cells, size_t rows)
+{
+    for (size_t c = 0; c < table->count; c++) {
+        bool empty = table->kinds[c].spare;
+
+        for (size_t r = 0; r < rows && empty; r++) {
+            empty = cells[r * table->count + c].n == 0;
+        }
+        table->widths[c] = empty ? 0 : table->widths[c];
     }
 }
 
@@ -175,6 +200,7 @@ void app_table_print(app_table *table, const quipu_str *cells, size_t rows)
             }
         }
         if (table->columns > 0) {
+            table_leave_empty(table, cells, rows);
             table_fit(table);
         } else {
             table_limit(table);

@@ -184,6 +184,7 @@ void app_pager_end(void)
  */
 
 static atomic_bool term_signal_came;
+static bool term_listens; /* somebody gets the signals; written by the main thread */
 
 /* The receiver of signals; static, because its thread runs until the process exits. */
 typedef struct term_listener {
@@ -212,6 +213,7 @@ bool app_signals_listen(app_signal_fn fn, void *ctx)
     struct sigaction hangup = {0};
     pthread_t thread;
 
+    assert(!term_listens); /* a second receiver would take the place of the first one */
     listener = (term_listener){.fn = fn, .ctx = ctx};
     sigemptyset(&listener.set);
     sigaddset(&listener.set, SIGINT);
@@ -224,6 +226,7 @@ bool app_signals_listen(app_signal_fn fn, void *ctx)
         return false;
     }
     pthread_detach(thread);
+    term_listens = true;
     return true;
 }
 
@@ -241,7 +244,7 @@ quipu_cancel *app_signals_begin(void)
     static quipu_cancel *begun;
     quipu_cancel *cancel;
 
-    if (begun != NULL) {
+    if (term_listens) {
         return begun;
     }
     cancel = quipu_cancel_new();

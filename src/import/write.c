@@ -84,37 +84,80 @@ typedef struct write_session {
     qp_header header;
 } write_session;
 
+/* How a message of the store compares with the same one of the file. */
+typedef struct write_compared {
+    bool there; /* in the store; a prune may have removed it */
+    bool same_id;
+    bool same_content;
+} write_compared;
+
+/* Compares message `seq` of a chat program's session. */
+static quipu_status write_compare(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
+                                  int64_t seq, write_compared *ret, quipu_error *reterr)
+{
+    qp_source *source = &meeting->import->source;
+    const qp_source_session *session = meeting->session;
+    const qp_message_query query = {
+        .where = {.session_id = ent_eq(meeting->row->id), .seq = ent_eq(seq)}, .limit = 1};
+    qp_message_list list = {0};
+    qp_message_new made = {0};
+    quipu_status status = qp_message_find(db, scratch, &query, &list, reterr);
+
+    assert(seq > 0 && (size_t)seq <= session->count);
+    *ret = (write_compared){.there = list.n == 1};
+    if (status != QUIPU_OK || list.n != 1) {
+        return status;
+    }
+    status = source->layout->message(
+        source, session, source->places[session->first + (size_t)seq - 1].row, &made, reterr);
+    if (status == QUIPU_OK) {
+        const qp_message *have = &list.items[0];
+
+        ret->same_id = have->event_id.n == made.event_id.n &&
+                       memcmp(have->event_id.p, made.event_id.p, made.event_id.n) == 0;
+        ret->same_content = quipu_str_eq(have->content, made.content);
+    }
+    return status;
+}
+
 /* How much of a chat program's session the store has: all that it has, when its last message is the
  * file's, too. One that went on in the store is complete. */
 static quipu_status write_progress(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {
-    qp_source *source = &meeting->import->source;
-    const qp_source_session *session = meeting->session;
-    const qp_session *row = meeting->row;
-    const int64_t have = row->next_seq - 1;
-    const qp_message_query last = {.where = {.session_id = ent_eq(row->id), .seq = ent_eq(have)},
-                                   .limit = 1};
-    qp_message_list list = {0};
-    qp_message_new made = {0};
+    const int64_t have = meeting->row->next_seq - 1;
+    write_compared last;
     quipu_status status;
 
-    meeting->there = have >= (int64_t)session->count;
+    meeting->there = have >= (int64_t)meeting->session->count;
     if (meeting->there || have == 0) {
         return QUIPU_OK;
     }
-    status = qp_message_find(db, scratch, &last, &list, reterr);
+    status = write_compare(meeting, db, scratch, have, &last, reterr);
     if (status == QUIPU_OK) {
-        status = source->layout->message(
-            source, session, source->places[session->first + (size_t)have - 1].row, &made, reterr);
+        meeting->there = !last.same_id;
+        meeting->stored = last.same_id ? (size_t)have : 0;
     }
-    if (status == QUIPU_OK) {
-        const bool same = list.n == 1 && list.items[0].event_id.n == made.event_id.n &&
-                          memcmp(list.items[0].event_id.p, made.event_id.p, made.event_id.n) == 0;
+    return status;
+}
 
-        meeting->there = !same;
-        meeting->stored = same ? (size_t)have : 0;
+/* Two files may have a conversation of one id, such as "1", which their programs were given: theirs
+ * began at other times, and with other words. Either alone may change in one conversation. */
+static quipu_status write_is_of_another_file(qp_import_meeting *meeting, ent_db *db,
+                                             quipu_arena *scratch, bool *ret_is,
+                                             quipu_error *reterr)
+{
+    const ent_opt_time created = meeting->values.row.created_at;
+    write_compared first;
+    quipu_status status;
+
+    *ret_is = false;
+    if (!created.has || quipu_time_cmp(meeting->row->created_at, created.v) == 0 ||
+        meeting->row->next_seq == 1 || meeting->session->count == 0) {
+        return QUIPU_OK;
     }
+    status = write_compare(meeting, db, scratch, 1, &first, reterr);
+    *ret_is = status == QUIPU_OK && first.there && !(first.same_id && first.same_content);
     return status;
 }
 
@@ -138,14 +181,23 @@ static quipu_status write_meet_row(qp_import_meeting *meeting, ent_db *db, quipu
     const qp_session *row = meeting->row;
     const quipu_str key = meeting->key;
     const int shown = (int)qp_utf8_cut(key, 80);
+    const bool is_chat = meeting->import->source.layout->is_chat;
+    bool other = !write_is_same(meeting, row);
+    quipu_status status = QUIPU_OK;
 
-    if (!write_is_same(meeting, row)) {
+    if (!other && is_chat) {
+        status = write_is_of_another_file(meeting, db, scratch, &other, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (other) {
         return qp_error_set(reterr, QUIPU_EXISTS,
                             "the store has another session with the key \"%.*s\"; delete it, or "
                             "import into another store",
                             shown, key.p);
     }
-    if (meeting->import->source.layout->is_chat) {
+    if (is_chat) {
         return write_progress(meeting, db, scratch, reterr);
     }
     if (row->next_seq - 1 < (int64_t)meeting->session->count) {

@@ -260,6 +260,39 @@ static void a_key_of_another_session_fails_is_skipped_or_gets_a_number(void **st
     quipu_close(store);
 }
 
+static void another_file_s_session_of_the_same_id_is_not_mixed_with_the_first(void **state)
+{
+    char first[T_PATH_MAX];
+    char other[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+    quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
+    quipu_history *history;
+    quipu_error err = {0};
+
+    (void)state;
+    chat_file("openai-agents.db", first);
+    (void)import_ok(store, first, NULL);
+    chat_file("openai-agents.db", other);
+    import_exec(other, "UPDATE agent_sessions SET created_at = '2020-01-02 03:04:05'");
+    assert_int_equal(import_ok(store, other, NULL).skipped, 2);
+    import_exec(other, "UPDATE agent_messages SET message_data = "
+                       "'{\"role\":\"user\",\"content\":\"other\"}'");
+    import_exec(other, "INSERT INTO agent_messages (session_id, message_data) VALUES "
+                       "('weather-1', '{\"role\":\"user\",\"content\":\"more\"}')");
+    T_STATUS(quipu_source_import(store, other, NULL, NULL, NULL, &err), QUIPU_EXISTS);
+    options.on_conflict = QUIPU_SOURCE_RENAME;
+    for (int64_t skipped = 0; skipped <= 2; skipped += 2) {
+        assert_int_equal(import_ok(store, other, &options).skipped, skipped);
+    }
+    assert_int_equal(import_ok(store, first, NULL).skipped, 2);
+    history = chat_history(store, "openai-agents:weather-1-2");
+    assert_int_equal(history->messages.count, 9);
+    chat_is(history, 0, QUIPU_ROLE_USER, "other");
+    quipu_free(history);
+    mt_clean(store);
+    quipu_close(store);
+}
+
 static void sessions_of_adk_keep_their_keys(void **state)
 {
     char path[T_PATH_MAX];
@@ -408,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_later_import_adds_what_came_since),
         cmocka_unit_test(a_session_that_went_on_in_the_store_stays_as_it_is),
         cmocka_unit_test(a_key_of_another_session_fails_is_skipped_or_gets_a_number),
+        cmocka_unit_test(another_file_s_session_of_the_same_id_is_not_mixed_with_the_first),
         cmocka_unit_test(sessions_of_adk_keep_their_keys),
         cmocka_unit_test(a_prefix_has_the_limit_of_a_key),
         cmocka_unit_test(a_hostile_file_of_llm_brings_in_nothing),

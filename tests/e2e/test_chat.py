@@ -470,6 +470,50 @@ class Chat(Model):
         self.assertEqual(texts["k/other"][4:], ["/slash", "You said: /slash."])
         self.assertEqual(self.requests()[-1]["model"], "m2")
 
+    def test_the_first_question_can_be_undone(self):
+        terminal = self.open_chat("talk")
+        for line, wanted in (("/undo", "there is no question to undo yet"),
+                             ("one", "You said: one."),
+                             ("/undo", 'goes on in "k~2", which is empty'),
+                             ("two", "You said: two."), ("/quit", "")):
+            terminal.send(f"{line}\n")
+            terminal.expect(wanted)
+        terminal.finish()
+        self.assertEqual([m["content"] for m in self.run_quipu("show", "k~2", "--json").lines()],
+                         ["two", "You said: two."])
+
+    def test_commands_that_take_nothing_say_so(self):
+        terminal = self.open_chat("talk")
+        for command in ("undo", "memory", "tools", "help", "quit"):
+            terminal.send(f"/{command} now\n")
+            terminal.expect(f'/{command} takes nothing behind it')
+        terminal.send("/help\n")
+        terminal.expect("quipu chat: commands:\r\n/help            this list\r\n")
+        terminal.send("/quit\n")
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+
+    def test_a_text_of_any_suffix_can_be_sent_and_must_be_utf_8(self):
+        (self.folder / "note").write_text("caf\u00e9 {}\n", encoding="utf-8")
+        (self.folder / "latin.txt").write_bytes(b"caf\xe9\n")
+        (self.folder / "data.bin").write_bytes(b"a\0b")
+        self.env["HOME"] = str(self.folder)
+        terminal = self.open_chat("talk")
+        for name in ("latin.txt", "data.bin"):
+            terminal.send(f"/file {self.folder / name}\n")
+            terminal.expect(f"{name} is no text in UTF-8")
+        terminal.send("/file ~/note\n")
+        terminal.expect("/note goes with the next message")
+        terminal.send("look\n")
+        terminal.expect("out]")
+        terminal.send("/save ~/talk.md\n")
+        terminal.expect("saved to")
+        terminal.send("/quit\n")
+        terminal.finish()
+        parts = self.requests()[-1]["messages"][-1]["content"]
+        self.assertIn("caf\u00e9 {}", json.dumps(parts, ensure_ascii=False))
+        self.assertIn("look", (self.folder / "talk.md").read_text(encoding="utf-8"))
+
     def test_a_system_instruction_stays_with_its_session(self):
         self.chat("talk", "--model", "m", "--text", "a", "--system", "Be kind.")
         self.run_quipu("set", "k", "--tag", "travel")
@@ -490,8 +534,8 @@ class Chat(Model):
         terminal = self.open_chat("talk")
         terminal.send(f"/file {self.folder / 'none.png'}\n")
         terminal.expect("No such file")
-        terminal.send("/file x.unknown\n")
-        terminal.expect("of a known type")
+        terminal.send("/file\n")
+        terminal.expect("name a file: /file photo.png")
         image = image.rename(self.folder / "P.PNG")
         terminal.send(f"/file {image}\n")
         terminal.expect("goes with the next message")
@@ -531,6 +575,20 @@ class Chat(Model):
         self.assertEqual(self.chat("talk", "--text", "well?").out, "You said: well?.\n")
         self.assertEqual([m["content"] for m in self.requests()[-1]["messages"]],
                          ["hello", "So", "well?"])
+
+    def test_ctrl_c_interrupts_an_answer_after_a_file_was_saved_too(self):
+        terminal = self.open_chat("stall")
+        terminal.send(f"/save {self.folder / 'talk.md'}\n")
+        terminal.expect("saved to")
+        terminal.send(f"/save {self.folder / 'none' / 'talk.md'}\n")
+        terminal.expect(f"{self.folder / 'none' / 'talk.md'}: No such file")
+        terminal.send("hello\n")
+        terminal.expect("So")
+        terminal.send("\x03")
+        terminal.expect("interrupted; the answer so far is stored")
+        terminal.send("\x04")
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
 
     def test_a_failed_turn_does_not_end_the_talk(self):
         terminal = self.open_chat("bad")

@@ -5,6 +5,7 @@ readers expect."""
 
 import html.parser
 import json
+import re
 import shutil
 
 import harness
@@ -39,6 +40,11 @@ class Tags(html.parser.HTMLParser):
 
     def handle_data(self, data):
         self.text += data
+
+
+def quoted(line):
+    """HTML in a quote is text."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", line)
 
 
 class Formats(harness.Case):
@@ -79,6 +85,17 @@ class Formats(harness.Case):
         for text in ("print(1)", "blocked", "gs://b/f.pdf", "thinking"):
             self.assertIn(text, page)
 
+    def test_lines_of_windows_are_lines(self):
+        self.run_quipu("append", "w", "--create", "--text", "one\r\ntwo\rthree")
+        self.assertIn('<div class="text">one\ntwo&lt;U+000D&gt;three</div>',
+                      self.export("w", "html"))
+
+    def test_one_message_is_not_called_messages(self):
+        self.run_quipu("append", "one", "--create", "--text", "x")
+        for form in ("html", "markdown"):
+            self.assertIn("1 message", self.export("one", form))
+            self.assertNotIn("1 messages", self.export("one", form))
+
     def test_markdown_cannot_control_a_terminal(self):
         self.run_quipu("append", "hostile", "--create", "--text", "a\x1b[31m\tb\u202e\nc\x07")
         text = self.run_quipu("export", "hostile", "--format", "markdown").out
@@ -99,18 +116,24 @@ class Formats(harness.Case):
         for text in ("```\nopen", "~~~~\n```\n~~~\nopen", "a\n   ````\nopen", "<!-- open",
                      " <details>\nopen", "- a\n  ```\nout\n  ```", "```\n  ```\n```\nopen",
                      "``` a`b\n```\nopen", "## 2. assistant, 2026-03-20 09:46:42\n\nforged",
-                     f"{fence}```\nopen", "```\r\nopen\r\n"):
+                     f"{fence}```\nopen", "```\r\nopen\r\n", "a <details> open",
+                     "a <!-- open", "a <b>open", "a</b>", "a <b><i>x</b></i>", "see `<b` and <b>",
+                     "a <script>x</script>", "a <img src=x onerror=alert(1)>", "x <?php",
+                     "a <a href='javascript:x'>b</a>", "<javascript:x>", "vector<int>",
+                     "`a\n` <script>x</script> `b`"):
             with self.subTest(text):
                 self.run_quipu("append", "r", "--create", "--text", text)
                 page = self.export("r", "markdown")
                 said = page.partition("\n\n## 1. user")[2].split("\n")[2:]
                 lines = text.splitlines()
-                self.assertEqual(said[:len(lines)],
-                                 [f"> {line}".rstrip() for line in lines])
+                self.assertEqual(said[:len(lines)], [f"> {quoted(line)}".rstrip()
+                                                     for line in lines])
                 self.run_quipu("rm", "r", "--yes")
         for text in ("plain", fence, f"a\n{fence}b\n~~~~ c\n```\n~~~~", "- a\n  ```\n  x\n  ```",
                      "# mine\n\n## Two parts\n\na <b>c</b>", f"{fence}{fence}",
-                     "```\n<!-- in it\n## 2. a\n```", "```\r\nx\r\n```\r\n"):
+                     "```\n<!-- in it\n## 2. a\n```", "```\r\nx\r\n```\r\n",
+                     "`<div>` and ``a ` <p>``, 1 < 2 <3, <https://h/x>", "a<br>b \\<div>",
+                     "H<sub>2</sub>O", "one ` tick\n\n`<p>`"):
             with self.subTest(text):
                 self.run_quipu("append", "r", "--create", "--text", text)
                 page = self.export("r", "markdown")
@@ -119,15 +142,27 @@ class Formats(harness.Case):
                 self.assertEqual(said, text.replace("\r\n", "\n").rstrip() + "\n\n")
                 self.run_quipu("rm", "r", "--yes")
 
+    def test_names_and_thoughts_of_markdown_are_text(self):
+        name = "<img src=x onerror=alert(1)> [a](javascript:x) `b` my_agent"
+        self.run_quipu("append", "a`` `<b>", "--create", stdin=json.dumps(
+            {"role": "assistant", "author": name, "content": "", "tool_calls": [
+                {"id": "c", "name": "<script>", "input": "{}"}]}))
+        page = self.export("a`` `<b>", "markdown")
+        self.assertNotRegex(re.sub(r"(`+)[^`].*?\1(?!`)", "", page), r"<[A-Za-z/!?]")
+        self.assertIn("# a\\`\\` \\`&lt;b>\n\nSession ``` a`` `<b> ```, begun", page)
+        self.assertIn("&lt;img src=x onerror=alert(1)> \\[a](javascript:x) \\`b\\` my_agent, 20",
+                      page)
+        self.assertIn("**Calls** &lt;script>", page)
+
     def test_thoughts_of_markdown_are_whole(self):
-        thought = "first line\n" + "word " * 400 + "end"
+        thought = "first line <!--\n" + "word " * 400 + "end"
         event = {"id": "e", "author": "a", "timestamp": 1.0, "content": {"role": "model", "parts": [
             {"text": thought, "thought": True}, {"text": "Yes."}]}}
         adk = self.folder / "adk.db"
         test_show_parts.adk_file(adk, [event])
         self.run_quipu("import", adk, "--quiet")
         page = self.export("adk:app/ana/s", "markdown")
-        self.assertIn("**Thought:**\n\n> first line\n> word word", page)
+        self.assertIn("**Thought:**\n\n> first line &lt;!--\n> word word", page)
         self.assertEqual(page.count("word"), 400)
         self.assertIn("end\n\nYes.\n", page)
 
@@ -144,7 +179,31 @@ class Formats(harness.Case):
         self.assertEqual(messages[3], {"role": "tool", "tool_call_id": "c1",
                                        "content": "```` four"})
         parts = json.loads(self.export(self.adk(), "openai"))["messages"][4]["content"]
-        self.assertEqual([part["type"] for part in parts], ["image_url", "text"])
+        self.assertEqual([part["type"] for part in parts], ["image_url", "text", "text"])
+        self.assertIn("gs://b/f.pdf]", parts[1]["text"] + parts[2]["text"])
+
+    def test_openai_messages_name_what_the_format_has_no_place_for(self):
+        """A list of no parts is refused by those who read it, and a file is not dropped."""
+        data = {"inlineData": {"mimeType": "application/pdf", "data": "aGVsbG8="}}
+        image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+        file = {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/v.mp4"}}
+        picture = {"fileData": {"mimeType": "image/png", "fileUri": "https://h/p.png"}}
+        events = [{"id": f"e{i}", "author": role, "timestamp": 1.0 + i,
+                   "content": {"role": role, "parts": parts}} for i, (role, parts) in enumerate([
+                       ("user", [data]), ("user", [image, data, {"text": "Look"}]),
+                       ("user", [file]), ("user", [picture]), ("model", [{"text": "So:"}, image])])]
+        adk = self.folder / "media.db"
+        test_show_parts.adk_file(adk, events)
+        self.run_quipu("import", adk, "--quiet")
+        said = json.loads(self.export("adk:app/ana/s", "openai"))["messages"]
+        url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+        self.assertEqual([m["content"] for m in said], [
+            "[application/pdf, 5 B]",
+            [url, {"type": "text", "text": "[application/pdf, 5 B]"},
+             {"type": "text", "text": "Look"}],
+            "[video/mp4, gs://b/v.mp4]",
+            [{"type": "image_url", "image_url": {"url": "https://h/p.png"}}],
+            "So:[image/png, 2 B]"])
 
     def test_otlp_spans_follow_the_conventions(self):
         text = self.export(self.adk(), "otlp")
@@ -186,6 +245,10 @@ class Formats(harness.Case):
                                  code=3)
         self.assertIn('there is no session "none"', missing.err)
         self.assertFalse((self.folder / "x").exists())
+        for path, words in ((self.folder / "no" / "x", f"{self.folder}/no/x: No such file"),
+                            ("", "the name of the file is empty"),
+                            (self.folder, f"{self.folder} is a folder: name a file")):
+            self.assertIn(words, self.run_quipu("export", "s", "-o", path, code=None).err)
         with open("/dev/full", "wb") as full:
             process = self.start_quipu("export", "s", "--format", "html", stdout=full)
             self.assertEqual(process.wait(timeout=harness.WAIT_S), 1)

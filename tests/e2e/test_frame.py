@@ -60,10 +60,38 @@ class Words(harness.Case):
             self.assertEqual(result.out, "")
             self.assertIn("quipu ", result.err)
 
+    def test_a_missing_or_extra_word_of_a_word_is_named(self):
+        for args, words in (
+                (["memory"], "say what to do: list add clear show edit retire rm source run "
+                             "status\nusage: quipu memory [OPTION]... WORD [KEY | ID] [TEXT]\n"),
+                (["memory", "list"], "an argument is missing: KEY\nusage: quipu memory list KEY\n"),
+                (["memory", "show", "a", "b"], 'there are too many arguments, from "b" on\n'
+                                               "usage: quipu memory show ID\n"),
+                (["token"], "say what to do: new ls rm\n")):
+            err = self.run_quipu(*args, code=2).err
+            self.assertTrue(err.startswith(f"quipu {args[0]}: {words}"), err)
+
     def test_common_options_may_stand_before_the_verb(self):
         self.assertIn("library", self.run_quipu("--json", "version").json())
         missing = self.run_quipu("--store", self.folder / "a.db", "import", "missing", code=3)
         self.assertIn("missing", missing.err)
+        missing = self.run_quipu(f"--store={self.folder}/a.db", "-q", "sweep", code=3)
+        self.assertIn("a.db: there is no store", missing.err)
+
+    def test_options_without_a_verb_say_what_is_missing(self):
+        for args in (["--store"], ["--store", "x"], ["-q"], ["--store=x", "--json"]):
+            self.assertEqual(self.run_quipu(*args, code=2).err,
+                             'quipu: a verb is missing; "quipu --help" lists them\n')
+        for args in (["-n", "3", "ls"], ["--limit", "3", "ls"], ["--json", "--limit=3"]):
+            given = next(arg for arg in args if arg != "--json")
+            self.assertEqual(self.run_quipu(*args, code=2).err,
+                             f"quipu: {given} is no option of all verbs: one verb's follow it; "
+                             '"quipu --help" lists them\n')
+        text = self.run_quipu("--help").out
+        for args in (["-h"], ["--store", "x", "--help"]):
+            self.assertEqual(self.run_quipu(*args).out, text)
+        self.assertEqual(self.run_quipu("--json", "--help", "ls").out,
+                         self.run_quipu("ls", "--help").out)
 
     def test_hostile_words_are_shown_harmlessly(self):
         hostile = "\x1b]0;owned\x07\u202e\udcff\x9b"

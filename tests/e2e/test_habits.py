@@ -106,7 +106,7 @@ class Quiet(Case):
         done = subprocess.run(
             [harness.program(), "window", "trip", "--budget", "100"], env=self.env, check=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.assertRegex(done.stdout, r"(?s)^MESSAGE.*Hello\nquipu window: 1 messages")
+        self.assertRegex(done.stdout, r"(?s)^MESSAGE.*Hello\nquipu window: 1 message,")
         done = subprocess.run(
             [harness.program(), "ls", "--limit", "1"], env=self.env, check=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -164,6 +164,55 @@ class Kinds(Case):
         self.assertRegex(shown, r'▸ shell .* ← \{"result": ?"a.txt"\}')
         self.assertRegex(shown, r"(?m)^ *1  system ")
 
+    def usage_of_codex(self, total, last):
+        return codex("event_msg", {"type": "token_count", "info": {
+            "total_token_usage": {"total_tokens": total},
+            "last_token_usage": {"input_tokens": last[0], "cached_input_tokens": last[1],
+                                 "output_tokens": last[2]}}})
+
+    def test_usage_of_codex_is_that_of_the_answer_before_it(self):
+        first = self.usage_of_codex(120, (100, 40, 20))
+        second = self.usage_of_codex(280, (150, 0, 10))
+        lines = [*CODEX[:8], first, first, *CODEX[8:], second,
+                 codex("event_msg", {"type": "token_count", "info": None})]
+        self.load(self.write("rollout.jsonl", lines))
+        self.run_quipu("verify")
+        used = [(m["prompt_tokens"], m.get("cached_tokens", 0), m["answer_tokens"])
+                for m in self.run_quipu("show", "codex:0199-abc", "--json").lines()
+                if "prompt_tokens" in m]
+        self.assertEqual(used, [(100, 40, 20), (150, 0, 10)])
+        total = self.run_quipu("usage", "--by", "total", "--json").lines()[0]
+        self.assertEqual((total["prompt_tokens"], total["answer_tokens"]), (250, 30))
+
+    def test_a_result_has_the_name_of_its_call_and_says_that_it_failed(self):
+        lines = [*CLAUDE[:4], claude("user", "u4", [{"type": "tool_result", "tool_use_id": "t1",
+                                                     "content": "no such file", "is_error": True}])]
+        self.load(self.write("c.jsonl", lines))
+        self.load(self.write("talk.jsonl", CHAT))
+        for key, name in ((f"claude-code:{CLAUDE_ID}", "Bash"), ("chat:talk", "find")):
+            call, result = [m["tool_calls"][0] for m in self.run_quipu(
+                "show", key, "--json").lines() if "tool_calls" in m]
+            self.assertEqual((call["name"], result["name"]), (name, name))
+        self.assertIn('← {"error":"no such file"}',
+                      self.run_quipu("show", f"claude-code:{CLAUDE_ID}").out.replace(": ", ":"))
+
+    def test_an_agent_of_claude_code_has_a_session_of_its_own(self):
+        """Its file names the session that started it, too."""
+        own = [claude("user", "a1", "Look around", isSidechain=True, agentId="9f")]
+        self.load(self.write("c.jsonl", CLAUDE))
+        path = self.write("agent-9f.jsonl", own)
+        self.assertEqual(self.counts(self.load(path)), ("claude-code", 1, 1, 0, 0))
+        self.run_quipu("show", f"claude-code:{CLAUDE_ID}/9f")
+
+    def test_a_call_of_openai_s_older_form_comes_in(self):
+        self.load(self.write("t.jsonl", [
+            {"role": "assistant", "content": None,
+             "function_call": {"name": "find", "arguments": '{"q":1}'}},
+            {"role": "function", "name": "find", "content": "found"}]))
+        calls = [m["tool_calls"][0] for m in self.run_quipu("show", "chat:t", "--json").lines()]
+        self.assertEqual([(c["name"], c["input"]) for c in calls],
+                         [("find", '{"q":1}'), ("find", "")])
+
     def test_chatgpt_comes_in_by_its_current_branch(self):
         path = self.write("conversations.json", CHATGPT)
         shown = self.check(path, "chatgpt:conv-1", ("chatgpt", 1, 3, 0, 2))
@@ -296,6 +345,35 @@ class Conflicts(Case):
         self.load(path, "--prefix", "old/")
         self.run_quipu("show", "old/talk")
 
+    def test_another_conversation_of_the_same_name_is_not_mixed_with_the_first(self):
+        """Files named alike, and all of stdin, make one key; what they say tells them apart."""
+        one = [{"role": "user", "content": "a\0b"}, {"role": "assistant", "content": "a2"}]
+        other = [{"role": "user", "content": f"b{i}"} for i in range(3)]
+        first = self.write("talk.jsonl", one)
+        (self.folder / "more").mkdir()
+        self.load(first)
+        self.assertEqual(self.load(first)["skipped"], 1)
+        before = self.dump()
+        for n in (1, 3):
+            failed = self.run_quipu("import", self.write("more/talk.jsonl", other[:n]), code=4)
+            self.assertIn('another session has the key "chat:talk"', failed.err)
+            self.assertEqual(self.dump(), before)
+        for skipped in (0, 1):
+            report = self.load(self.folder / "more" / "talk.jsonl", "--on-conflict", "rename")
+            self.assertEqual(report["skipped"], skipped)
+        self.assertEqual([m["content"] for m in self.run_quipu("show", "chat:talk-2",
+                                                               "--json").lines()],
+                         ["b0", "b1", "b2"])
+        self.load(self.write("talk.jsonl", one + other[:1]))
+        self.assertEqual(len(self.run_quipu("show", "chat:talk", "--json").lines()), 3)
+
+    def test_a_file_goes_on_after_its_beginning_was_pruned_in_the_store(self):
+        path = self.write("talk.jsonl", CHAT[:2])
+        self.load(path)
+        self.run_quipu("compact", "chat:talk", "--through", "1", "--summary", "s")
+        self.run_quipu("prune", "chat:talk", "--yes")
+        self.assertEqual(self.load(path)["skipped"], 1)
+
     def test_a_key_of_adk_in_the_way_gets_advice_that_holds(self):
         paths = [self.folder / name for name in ("adk-python-sqlite.db", "adk-go-database.db")]
         for path in paths:
@@ -380,6 +458,15 @@ class Hostile(Case):
         numbers = "[0,-0,10,1.5,-2e10,3E-2,0.0e+0]"
         path.write_text('{"role":"user","content":"x","n":%s}\n' % numbers, encoding="utf-8")
         self.load(path)
+
+    def test_counts_of_tokens_have_a_limit(self):
+        most = 10**15
+        for n, used in ((most, 2 * most), (most + 1, None), (2**63 - 1, None), (2**64, None)):
+            path = self.write("t.jsonl", [{"role": "assistant", "content": "x", "usage": {
+                "input_tokens": n, "cache_read_input_tokens": n, "output_tokens": 1}}])
+            self.load(path, "--prefix", f"{n}/")
+            line, = self.run_quipu("show", f"{n}/t", "--json").lines()
+            self.assertEqual(line.get("prompt_tokens"), used)
 
     def test_an_empty_file_makes_no_store(self):
         for data in (b"", b" \n\n"):

@@ -121,7 +121,7 @@ class Tree(Case):
         text = self.run_quipu("tree").out
         self.assertEqual(text.splitlines(), [
             "trip  2 messages  Go to Cusco",
-            "├─ trip/bus  at 1, 1 messages  Go to Cusco",
+            "├─ trip/bus  at 1, 1 message  Go to Cusco",
             "└─ trip/train  at 2, 2 messages  Go to Cusco",
             "   └─ trip/train/late  at 2, 2 messages  Go to Cusco",
         ])

@@ -4,6 +4,8 @@
 import json
 import os
 import pathlib
+import shutil
+import sqlite3
 import subprocess
 import tempfile
 import unittest
@@ -61,6 +63,26 @@ class Postgres(harness.Case):
         """What a search finds: (key, seq), best first."""
         found = self.on("search", "--json", *args, words).lines()
         return [(hit["key"], hit["seq"]) for hit in found if "seq" in hit]
+
+    def test_conversations_of_one_id_are_not_mixed(self):
+        files = [self.folder / "a.db", self.folder / "b.db"]
+        for path in files:
+            shutil.copyfile(harness.FIXTURES / "openai-agents.db", path)
+        with sqlite3.connect(files[1]) as db:
+            db.execute("UPDATE agent_sessions SET created_at = '2020-01-02 03:04:05'")
+            db.execute("UPDATE agent_messages SET message_data = ?",
+                       (json.dumps({"role": "user", "content": "other"}),))
+        db.close()
+        self.on("import", files[0])
+        self.on("import", files[1], code=4)
+        for skipped in (0, 2):
+            done = self.on("import", files[1], "--on-conflict", "rename", "--json").json()
+            self.assertEqual(done["skipped"], skipped)
+        self.assertEqual(self.on("import", files[0], "--json").json()["skipped"], 2)
+        talk = self.folder / "talk.jsonl"
+        for text, code in (("one", 0), ("other", 4)):
+            talk.write_text(json.dumps({"role": "user", "content": text}) + "\n", encoding="utf-8")
+            self.on("import", talk, code=code)
 
     def test_search_finds_words_phrases_and_cjk(self):
         self.session("k", "the quick brown fox", "我们昨天去了北京大学", "brown quick")

@@ -219,6 +219,21 @@ class Set(Verbs):
         self.assertEqual((found["title"], found["model"]), ("Two days", "m1"))
         self.assertEqual(found["messages"], 1)
 
+    def test_what_was_set_is_shown(self):
+        self.run_quipu("set", "trip", "--title", "To\x1b[2J Cusco", "--tag", "travel",
+                       "--ttl", "7d")
+        self.run_quipu("set", "trip", "--tag", "two words")
+        head = self.run_quipu("show", "trip").out.partition("──")[0]
+        self.assertIn("\ntitle     To␛[2J Cusco\n", head)
+        self.assertIn("\ntags      travel, two words\n", head)
+        self.assertRegex(head, r"\nexpires   20\d\d-")
+
+    def test_a_tag_has_a_name(self):
+        self.assertIn("a tag has 1 to 256 bytes",
+                      self.run_quipu("set", "trip", "--tag", "", code=2).err)
+        self.run_quipu("set", "trip", "--tag", "x" * 256)
+        self.run_quipu("set", "trip", "--tag", "x" * 257, code=2)
+
     def test_an_empty_text_removes_a_setting(self):
         self.run_quipu("set", "trip", "--title", "Cusco", "--model", "m1", "--metadata", '{"a":1}')
         self.run_quipu("set", "trip", "--title", "", "--model=", "--metadata", "")
@@ -282,6 +297,17 @@ class ListFilters(Verbs):
         self.assertEqual(self.keys("--title", "TRAINS"), ["k5", "k3", "k1"])
         self.assertEqual(self.keys("--title", "nothing"), [])
         self.assertEqual(len(self.keys("--title", "")), 8)
+
+    def test_keys_are_shown_before_titles_and_empty_columns(self):
+        key = "chat:gpt4_59149c77/ultrachat_57822"
+        self.run_quipu("append", key, "--create", "--text", "words " * 20)
+        text = self.run_terminal("ls", "--title", "words words", columns=100)
+        self.assertIn(f"{key}  ", text)
+        self.assertNotIn("AGENT", text)
+        self.assertRegex(text, r"words words .*…")
+        self.run_quipu("set", key, "--agent", "a1")
+        self.assertIn("AGENT", self.run_terminal("ls", "--title", "words words", columns=120))
+        self.assertIn("AGENT", self.run_quipu("ls", "--title", "words words").out)
 
     def test_a_filtered_list_goes_on_where_it_ended(self):
         seen = []
