@@ -13,6 +13,7 @@ from langgraph.store.base import BaseStore, InvalidNamespaceError
 from langgraph.store.memory import InMemoryStore
 
 import quipu
+from quipu._native import lib
 from quipu.langgraph import QuipuStore
 
 
@@ -81,6 +82,26 @@ def test_what_was_replaced_leaves_the_store(store: QuipuStore) -> None:
     assert [one.content for one in kept if "secret" in one.content] == ['{"text": "secret 4"}']
     created = store.get(("me",), "k")
     assert created is not None and created.created_at <= created.updated_at
+
+
+def test_a_put_that_another_one_overtakes_is_kept_and_raises_nothing(store: QuipuStore) -> None:
+    store.put(("me",), "k", {"n": 0})
+    assert isinstance(store.store, quipu.Store)
+    overtook: list[str] = []
+    run = store.store._run
+
+    def overtaken(asked: Any) -> Any:  # the first put has stored, and not yet removed what was
+        if asked.op == lib.QPY_COMPACT and not overtook:
+            overtook.append("k")
+            store.put(("me",), "k", {"n": 2})
+        return run(asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.store, "_run", overtaken)
+        store.put(("me",), "k", {"n": 1})
+    assert overtook, "no put was overtaken"
+    found = store.get(("me",), "k")
+    assert found is not None and found.value == {"n": 2}
 
 
 async def test_it_is_asynchronous_and_loses_nothing(path: pathlib.Path) -> None:

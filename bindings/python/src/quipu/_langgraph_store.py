@@ -23,7 +23,7 @@ from langgraph.store.base import (
 
 from . import _requests, _rows
 from ._native import lib
-from ._steps import LOST, Ask, Step, adrive, drive
+from ._steps import LOST, Ask, Step, adrive, drive, drop
 from ._store import AsyncStore, Store
 
 if TYPE_CHECKING:
@@ -179,11 +179,7 @@ class QuipuStore(BaseStore):
                 continue  # somebody else was first
             break
         if revision != _rows.NEW:  # what was said before leaves the file
-            try:
-                yield _requests.compact(key, "(replaced)", up_to=answer.numbers[1] - 2)
-                yield _requests.prune(key)
-            except LOST:
-                pass  # it was put or deleted again meanwhile, which does the same
+            yield from drop(key, "(replaced)", up_to=answer.numbers[1] - 2)
 
     def _all(self) -> Step[dict[str, Item]]:
         """All items, by the keys of their sessions, the one that changed last first."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, NamedTuple, TypeVar, cast
 
-from . import _call
-from ._errors import Conflict, Exists, Expired, NotFound
+from . import _call, _requests
+from ._errors import Conflict, Exists, Expired, Invalid, NotFound, QuipuError
 from ._store import AsyncStore, Store
 
 T = TypeVar("T")
 
 Step = Generator[Any, Any, T]  # yields an Ask or a Request, gets an Answer or a result
-LOST = (Conflict, Exists, NotFound, Expired)  # these come back into the step, which may go on
+LOST = (Conflict, Exists, NotFound, Expired)  # somebody else was first
 
 
 class Ask(NamedTuple):
@@ -24,8 +24,8 @@ class Ask(NamedTuple):
 
 
 def _on(step: Step[T], given: Any) -> Any:
-    """What a step asks for next, after a result or an error."""
-    return step.throw(given) if isinstance(given, LOST) else step.send(given)
+    """What a step asks for next, after a result or an error, which comes back into the step."""
+    return step.throw(given) if isinstance(given, QuipuError) else step.send(given)
 
 
 def drive(store: Store | AsyncStore, step: Step[T]) -> T:
@@ -41,7 +41,7 @@ def drive(store: Store | AsyncStore, step: Step[T]) -> T:
                 given = _call.run(asked.op, store._handle, asked.texts, asked.numbers)
             else:
                 given = store._run(asked)
-        except LOST as problem:
+        except QuipuError as problem:
             given = problem
 
 
@@ -58,5 +58,15 @@ async def adrive(store: Store | AsyncStore, step: Step[T]) -> T:
                 given = await _call.start(asked.op, store._handle, asked.texts, asked.numbers)
             else:
                 given = await store._start(asked)
-        except LOST as problem:
+        except QuipuError as problem:
             given = problem
+
+
+def drop(key: str, summary: str, *, up_to: int) -> Step[None]:
+    """Replace the messages up to a number by a summary and remove them. Another writer may have
+    done it already, and further, so that nothing is left to cover."""
+    try:
+        yield _requests.compact(key, summary, up_to=up_to)
+        yield _requests.prune(key)
+    except (*LOST, Invalid):
+        pass

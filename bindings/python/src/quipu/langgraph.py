@@ -32,7 +32,7 @@ from ._langgraph_store import QuipuStore
 from ._langgraph_rows import Codec, Header, Link, Prefix, Record, Writes
 from ._native import lib
 from ._rows import Rows
-from ._steps import LOST, Ask, Step, adrive, drive
+from ._steps import LOST, Ask, Step, adrive, drive, drop
 from ._store import AsyncStore, Store
 from ._types import ROLES
 
@@ -735,8 +735,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
         covered = yield from self._retry(session, change)
         if covered:
-            yield _requests.compact(key, "Earlier checkpoints were removed.", up_to=covered)
-            yield _requests.prune(key)
+            yield from drop(key, "Earlier checkpoints were removed.", up_to=covered)
             self._forget(key)
 
     def _prune(self, threads: Sequence[str], strategy: str) -> Step[None]:
