@@ -566,40 +566,74 @@ static quipu_status export_artifacts(export_run *run, const qp_artifact_where *w
     return status == QUIPU_OK ? ended : status;
 }
 
-/* The artifacts of users: of all sessions, and of keys that no session has. Those of a session
- * stand behind it. */
+/* The app and the user of the session of a key, in `arena`; *ret_session is NULL when no session has
+ * it. */
+static quipu_status export_session_of(export_run *run, quipu_str key, quipu_arena *arena,
+                                      const qp_session **ret_session, quipu_error *reterr)
+{
+    const qp_session_query query = {
+        .limit = 1, .where = {.tenant = ent_eq(run->store->tenant), .key = ent_eq(key)}};
+    qp_session_list list = {0};
+    quipu_status status = QUIPU_OK;
+
+    /* "" stands for the artifacts of users: hidden sessions have no key, and not an empty one. */
+    if (key.n > 0) {
+        status = qp_session_find(run->db, arena, &query, &list, reterr);
+    }
+    *ret_session = list.n > 0 ? list.items : NULL;
+    return status;
+}
+
+/* The artifacts of one key that stand behind no session: all, or those of other users than the
+ * session's. */
+static quipu_status export_loose_key(export_run *run, quipu_str key, const qp_session *session,
+                                     quipu_error *reterr)
+{
+    qp_artifact_where where = {.tenant = ent_eq(run->store->tenant), .session_key = ent_eq(key)};
+    qp_artifact_where others[2]; /* `where` refers to them */
+
+    if (session != NULL) {
+        others[0] = (qp_artifact_where){.app_name = ent_ne(session->app_name)};
+        others[1] = (qp_artifact_where){.user_id = ent_ne(session->user_id)};
+        where.any_of = others;
+        where.any_n = 2;
+    }
+    return export_artifacts(run, &where, reterr);
+}
+
+/* The artifacts of users: of all sessions, of keys that no session has, and what other users keep
+ * under the key of a session. Those of a session stand behind it. */
 static quipu_status export_loose_artifacts(export_run *run, quipu_error *reterr)
 {
     const qp_artifact_query query = {.order = {QP_ARTIFACT_BY_SESSION_KEY(ASC)},
                                      .where = {.tenant = ent_eq(run->store->tenant)}};
+    const qp_session *session = NULL;
     qp_artifact_iter iter;
     qp_artifact row;
+    bool written = false;
     quipu_str last = QP_STR_ABSENT;
-    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT; /* `last` and `session` */
     quipu_status status = qp_artifact_iter_begin(run->db, &query, &iter, reterr);
 
     if (status != QUIPU_OK) {
         return status;
     }
     while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
-        bool wanted = true;
-
-        /* Rows of one key stand together: the first of them stands for all. */
-        if (last.p != NULL && quipu_str_eq(last, row.session_key)) {
-            continue;
-        }
-        if (row.session_key.n > 0) {
-            status = export_wanted(run, row.session_key, true, &wanted, reterr);
-        }
-        if (status == QUIPU_OK) {
+        if (last.p == NULL || !quipu_str_eq(last, row.session_key)) {
+            written = false;
+            quipu_arena_reset(&arena);
             /* The row's texts end with the next step of the iteration. */
             status = quipu_arena_copy(&arena, row.session_key, &last);
+            if (status == QUIPU_OK) {
+                status = export_session_of(run, last, &arena, &session, reterr);
+            }
         }
-        if (status == QUIPU_OK && wanted) {
-            status = export_artifacts(run,
-                                      &(qp_artifact_where){.tenant = ent_eq(run->store->tenant),
-                                                           .session_key = ent_eq(last)},
-                                      reterr);
+        /* Rows of one key stand together: the first loose one stands for all. */
+        if (status == QUIPU_OK && !written &&
+            (session == NULL || !quipu_str_eq(session->app_name, row.app_name) ||
+             !quipu_str_eq(session->user_id, row.user_id))) {
+            written = true;
+            status = export_loose_key(run, last, session, reterr);
         }
     }
     quipu_arena_free(&arena);

@@ -318,6 +318,39 @@ static void an_export_carries_artifacts(void **state)
     quipu_close(store);
 }
 
+/* A session's key is a name that others may use, too: with an app and a user, no session of it need
+ * exist. */
+static void an_export_carries_what_others_keep_under_a_sessions_key(void **state)
+{
+    char path[T_PATH_MAX];
+    char other_path[T_PATH_MAX];
+    quipu_store *store = with_session(path);
+    quipu_store *other = st_open_new(NULL, other_path);
+    quipu_export_options one = QUIPU_EXPORT_OPTIONS_INIT;
+    mt_stream stream;
+
+    T_NOT_SERVED("a server does not import");
+    (void)state;
+    (void)save(store, "bob", "s", "a", "content of bob");
+    (void)save(store, "bob", "s", "c", "more of bob");
+    stream = mt_export(store, NULL);
+    mt_import(other, &stream);
+    check_text(other, of("ana", "s", "a"), "content of the session");
+    check_text(other, of("bob", "s", "a"), "content of bob");
+    check_text(other, of("bob", "s", "c"), "more of bob");
+    check_names(other, of("bob", "s", NULL), "a.0 c.0");
+    mt_clean(other);
+    mt_free(&stream);
+    /* Of the session alone: what is another user's stays out. */
+    one.key = QUIPU_STR("s");
+    stream = mt_export(store, &one);
+    assert_non_null(strstr(stream.p, "\"ana\""));
+    assert_null(strstr(stream.p, "\"bob\""));
+    mt_free(&stream);
+    quipu_close(other);
+    quipu_close(store);
+}
+
 /* ---- limits -----------------------------------------------------------------------------------
  */
 
@@ -499,6 +532,7 @@ int main(void)
         cmocka_unit_test(an_erased_user_leaves_none),
         cmocka_unit_test(an_erased_key_without_a_session_leaves_none),
         cmocka_unit_test(an_export_carries_artifacts),
+        cmocka_unit_test(an_export_carries_what_others_keep_under_a_sessions_key),
         ST_TEST(everything_has_a_limit),
         cmocka_unit_test(versions_of_a_name_have_a_limit),
         ST_TEST(a_list_has_a_limit_of_bytes),
