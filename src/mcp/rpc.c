@@ -20,6 +20,10 @@
 #define RPC_META_VERSION QUIPU_STR("io.modelcontextprotocol/protocolVersion")
 #define RPC_META_CAPABILITIES QUIPU_STR("io.modelcontextprotocol/clientCapabilities")
 #define RPC_ECHO_MAX 256 /* bytes of a client's text that an error repeats */
+/* Bytes of a result that fits any batch: what a tool that writes answers is smaller, and it has
+ * written by then. All results of a batch may be that large behind QUIPU_MCP_RESPONSE_MAX bytes of
+ * others: transports give the buffer QUIPU_MCP_REQUEST_MAX bytes more. */
+#define RPC_SMALL_MAX 32768
 
 /* One message while it is answered. */
 typedef struct rpc_turn {
@@ -279,6 +283,22 @@ static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
     return true;
 }
 
+/* Whether the result fits behind what the batch has so far. A batch is one response, and has the
+ * limit of one. */
+static bool rpc_has_room(const rpc_turn *turn, qp_mcp_request *request)
+{
+    static_assert(QUIPU_MCP_BATCH_MAX * (RPC_SMALL_MAX + QUIPU_MCP_ID_MAX + RPC_ECHO_MAX) <
+                      QUIPU_MCP_REQUEST_MAX,
+                  "small results fit behind the largest batch");
+
+    return turn->body.n <= RPC_SMALL_MAX ||
+           turn->ret->n + turn->body.n <= QUIPU_MCP_RESPONSE_MAX ||
+           qp_mcp_fail(request, QP_MCP_INTERNAL_ERROR,
+                       "the results of this batch have more than %d bytes: send it alone, or ask "
+                       "for less",
+                       QUIPU_MCP_RESPONSE_MAX);
+}
+
 /* Runs a request and writes its response. A result that does not fit becomes an error.
  * Only a lack of memory is returned as a status: then there is no response, and the transport says
  * so in its own way. */
@@ -310,6 +330,7 @@ static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
                                                  "%s: the result does not fit a response of %d "
                                                  "bytes: ask for less",
                                                  quipu_status_name(status), QUIPU_MCP_RESPONSE_MAX);
+        done = done && rpc_has_room(turn, &request);
     }
     if (done) {
         rpc_write_result(turn, envelope->id);
