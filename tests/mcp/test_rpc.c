@@ -83,6 +83,21 @@ static void a_notification_gets_no_answer_and_does_nothing(void **state)
     }
 }
 
+/* The last of two would count silently, or the first one for another program. */
+static void a_member_that_comes_twice_is_refused(void **state)
+{
+    mcp_initialize(*state, "2025-06-18");
+    mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}");
+    mcp_has(*state, "\"code\":-32600,\"message\":\"a message has a member twice\"");
+    mcp_lacks(*state, "\"id\"");
+    mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
+                     "\"name\":\"recall\",\"name\":\"list_sessions\"}}");
+    mcp_has(*state, "\"code\":-32602,\"message\":\"params have a member twice\"");
+    mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
+                     "\"name\":\"list_sessions\",\"arguments\":{\"limit\":1,\"limit\":2}}}");
+    mcp_has(*state, "an argument comes twice");
+}
+
 static void params_that_are_no_object_are_refused(void **state)
 {
     mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":[]}");
@@ -320,6 +335,7 @@ int main(void)
         MCP_TEST(an_id_comes_back_as_it_was_written),
         MCP_TEST(an_id_may_have_as_many_bytes_as_the_limit_says),
         MCP_TEST(a_notification_gets_no_answer_and_does_nothing),
+        MCP_TEST(a_member_that_comes_twice_is_refused),
         MCP_TEST(params_that_are_no_object_are_refused),
         MCP_TEST(a_method_that_does_not_exist_is_named),
         MCP_TEST(initialize_agrees_on_the_clients_revision_or_the_latest_of_its_era),
