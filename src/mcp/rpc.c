@@ -295,9 +295,9 @@ static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
         const quipu_status status = qp_json_repeats(request->params, &repeats);
 
         if (status != QUIPU_OK || repeats) {
-            return status != QUIPU_OK ? qp_mcp_fail_status(request, status, NULL)
-                                      : qp_mcp_fail(request, QP_MCP_INVALID_PARAMS,
-                                                    "params have a member twice");
+            return status != QUIPU_OK
+                       ? qp_mcp_fail_status(request, status, NULL)
+                       : qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "params have a member twice");
         }
     }
     if (!rpc_find_era(request, &turn->answer.modern)) {
@@ -319,8 +319,7 @@ static bool rpc_has_room(const rpc_turn *turn, qp_mcp_request *request)
                       QUIPU_MCP_REQUEST_MAX,
                   "small results fit behind the largest batch");
 
-    return turn->body.n <= RPC_SMALL_MAX ||
-           turn->ret->n + turn->body.n <= QUIPU_MCP_RESPONSE_MAX ||
+    return turn->body.n <= RPC_SMALL_MAX || turn->ret->n + turn->body.n <= QUIPU_MCP_RESPONSE_MAX ||
            qp_mcp_fail(request, QP_MCP_INTERNAL_ERROR,
                        "the results of this batch have more than %d bytes: send it alone, or ask "
                        "for less",

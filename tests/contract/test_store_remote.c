@@ -677,9 +677,10 @@ static bool fake_is_whole(const char *text)
 {
     const char *body = strstr(text, "\r\n\r\n");
     const char *length = strstr(text, "Content-Length: ");
+    size_t n = 0;
 
     return body != NULL &&
-           (length == NULL || strlen(body + 4) >= strtoul(length + 16, NULL, 10));
+           (length == NULL || (sscanf(length + 16, "%zu", &n) == 1 && strlen(body + 4) >= n));
 }
 
 /* Reads a request and answers it; each connection is for one. */
@@ -700,8 +701,7 @@ static void fake_answer(fake_server *fake, int fd)
 
     fake->asked += greets ? 0 : 1;
     if (greets || fake->asked > fake->lost) {
-        (void)dprintf(fd,
-                      "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
+        (void)dprintf(fd, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
                       greets || fake->status == NULL ? "200 OK" : fake->status, strlen(answer),
                       answer);
     }
@@ -791,7 +791,7 @@ static void a_refusal_behind_a_lost_answer_settles_what_it_can(void **state)
         {"410 Gone", "EXPIRED", QUIPU_EXPIRED, QUIPU_EXPIRED},
         {"413 Content Too Large", "LIMIT", QUIPU_LIMIT, QUIPU_LIMIT},
         {"500 Internal Server Error", "IO", QUIPU_IO, QUIPU_UNKNOWN},
-        {"501 Not Implemented", "UNSUPPORTED", QUIPU_UNSUPPORTED, QUIPU_UNSUPPORTED},
+        {"501 Unsupported", "UNSUPPORTED", QUIPU_UNSUPPORTED, QUIPU_UNSUPPORTED},
         {"507 Insufficient Storage", "FULL", QUIPU_FULL, QUIPU_UNKNOWN},
     };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The program on a PostgreSQL store: search, erase and row security, by URI alone; and `quipu serve`
-on one that restarts."""
+"""The program on a PostgreSQL store: search, erase and row security, by URI alone; and
+`quipu serve` on one that restarts."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""ADK Web, the page inside of google-adk, unmodified on `quipu serve`: somebody browses the sessions
-of an app. ADK's own server sends the page and answers its questions from one address; so does the
-proxy here, which has the page's files and hands everything else to quipu."""
+"""ADK Web, the page inside of google-adk, unmodified on `quipu serve`: somebody browses the
+sessions of an app. ADK's own server sends the page and answers its questions from one address; so
+does the proxy here, which has the page's files and hands everything else to quipu."""
 
 import contextlib
 import http.client
