@@ -84,3 +84,23 @@ quipu_status qp_error_field(quipu_error *reterr, quipu_status status, const char
     }
     return status;
 }
+
+/* A closed list of what a request can be wrong about or refused for; a status of a later version is
+ * taken for a fault. */
+bool qp_error_is_fault(quipu_status status)
+{
+    switch (status) {
+    case QUIPU_OK:
+    case QUIPU_NOT_FOUND:
+    case QUIPU_EXISTS:
+    case QUIPU_EXPIRED:
+    case QUIPU_CONFLICT:
+    case QUIPU_INVALID:
+    case QUIPU_MISUSE:
+    case QUIPU_LIMIT:
+    case QUIPU_UNSUPPORTED:
+        return false;
+    default:
+        return true;
+    }
+}

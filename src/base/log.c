@@ -5,6 +5,7 @@
 
 #include <assert.h>
 
+#include "base/error.h"
 #include "base/thread.h"
 
 #define LOG_NS_PER_MS 1000000
@@ -29,4 +30,14 @@ void qp_log_put(const qp_log *log, quipu_log_level level, const char *component,
 
     assert(QP_LOG_IS_ON(log, level) && component != NULL && event != NULL);
     log->fn(log->ctx, &entry);
+}
+
+/* At the level that is logged without being asked for: the client gets no more than a status, and
+ * nobody else would learn that the store needs somebody. */
+void qp_log_fault(const qp_log *log, const char *route, quipu_status status)
+{
+    if (qp_error_is_fault(status) && status != QUIPU_BUSY && status != QUIPU_CANCELLED) {
+        QP_LOG(log, QUIPU_LOG_ERROR, "server", "store_failed", QP_LOG_STATUS(status),
+               QP_LOG_TEXT("route", route));
+    }
 }

@@ -26,6 +26,10 @@ qp_log qp_log_of(quipu_log_fn fn, void *ctx, quipu_log_level level);
 void qp_log_put(const qp_log *log, quipu_log_level level, const char *component, const char *event,
                 const quipu_log_field *fields, size_t count);
 
+/* What a server does not show to its client (qp_error_is_fault()), as an error of its log: the
+ * status, and the route's template. What passes by itself, BUSY and CANCELLED, is none. */
+void qp_log_fault(const qp_log *log, const char *route, quipu_status status);
+
 /* Milliseconds since `begun_ns` of qp_clock_ns(). */
 int64_t qp_log_ms(int64_t begun_ns);
 

@@ -43,7 +43,7 @@ bool qp_mcp_call_fail_status(qp_mcp_call *call, quipu_status status, const quipu
 {
     assert(status != QUIPU_OK);
     return qp_mcp_call_fail(call, "%s: %s", quipu_status_name(status),
-                            error->message[0] != '\0' ? error->message : quipu_status_text(status));
+                            qp_mcp_failure(call->server, status, error));
 }
 
 /* ---- schemas --------------------------------------------------------------------------------- */
@@ -238,7 +238,13 @@ bool qp_mcp_read_arguments(qp_mcp_call *call, qp_json_node arguments)
     const qp_mcp_field *fields = call->tool->input;
     qp_json_iter iter = qp_json_each(arguments);
     quipu_str name = {NULL, 0};
+    bool repeats = false;
+    const quipu_status status = qp_json_repeats(arguments, &repeats);
 
+    if (status != QUIPU_OK || repeats) {
+        return qp_mcp_call_fail(call, "%s",
+                                repeats ? "an argument comes twice" : quipu_status_text(status));
+    }
     while (qp_json_next(&iter)) {
         bool known = false;
 

@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/jsonw.h"
+#include "base/log.h"
 
 /* Error codes of JSON-RPC and of MCP. */
 #define QP_MCP_PARSE_ERROR (-32700)
@@ -55,6 +56,9 @@ typedef struct qp_mcp {
     quipu_str app_name; /* the scope; absent: any */
     quipu_str user_id;
     quipu_str session_key;
+    /* Where faults of the store are reported instead of to the client, whom the texts would show
+     * where it lies. NULL: the client has the store itself, and gets them. */
+    const qp_log *faults;
 } qp_mcp;
 
 /* Fills in a server; its texts are borrowed. QUIPU_MISUSE, QUIPU_UNSUPPORTED, QUIPU_NOMEM. Free
@@ -62,6 +66,9 @@ typedef struct qp_mcp {
 QUIPU_MUST_USE quipu_status qp_mcp_begin(quipu_store *store, const quipu_mcp_options *options,
                                          qp_mcp *ret_server, quipu_error *reterr);
 void qp_mcp_end(qp_mcp *server);
+
+/* What a client gets to read about a failure of the store; the log gets faults. */
+const char *qp_mcp_failure(const qp_mcp *server, quipu_status status, const quipu_error *error);
 
 /* Headers of HTTP that mirror a body; absent: not sent. */
 typedef struct qp_mcp_headers {

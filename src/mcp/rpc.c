@@ -15,11 +15,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "base/str.h"
 
 #define RPC_META_VERSION QUIPU_STR("io.modelcontextprotocol/protocolVersion")
 #define RPC_META_CAPABILITIES QUIPU_STR("io.modelcontextprotocol/clientCapabilities")
 #define RPC_ECHO_MAX 256 /* bytes of a client's text that an error repeats */
+/* Bytes of a result that fits any batch: what a tool that writes answers is smaller, and it has
+ * written by then. All results of a batch may be that large behind QUIPU_MCP_RESPONSE_MAX bytes of
+ * others: transports give the buffer QUIPU_MCP_REQUEST_MAX bytes more. */
+#define RPC_SMALL_MAX 32768
 
 /* One message while it is answered. */
 typedef struct rpc_turn {
@@ -55,13 +60,23 @@ bool qp_mcp_fail(qp_mcp_request *request, int code, const char *format, ...)
     return false;
 }
 
+/* An error without a message, or none at all, has the text of its status. */
+const char *qp_mcp_failure(const qp_mcp *server, quipu_status status, const quipu_error *error)
+{
+    assert(status != QUIPU_OK);
+    if (server->faults != NULL && qp_error_is_fault(status)) {
+        qp_log_fault(server->faults, "/mcp", status); /* the route of every server that has one */
+        return quipu_status_text(status);
+    }
+    return error != NULL && error->message[0] != '\0' ? error->message : quipu_status_text(status);
+}
+
 /* Failures of the store are internal errors: the request was right. */
 bool qp_mcp_fail_status(qp_mcp_request *request, quipu_status status, const quipu_error *error)
 {
     assert(status != QUIPU_OK);
     return qp_mcp_fail(request, QP_MCP_INTERNAL_ERROR, "%s: %s", quipu_status_name(status),
-                       error != NULL && error->message[0] != '\0' ? error->message
-                                                                  : quipu_status_text(status));
+                       qp_mcp_failure(request->server, status, error));
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -140,9 +155,16 @@ static const char *rpc_read(qp_json_node message, quipu_arena *arena, rpc_envelo
 {
     const qp_json_node id = qp_json_get(message, QUIPU_STR("id"));
     const qp_json_node method = qp_json_get(message, QUIPU_STR("method"));
+    bool repeats = false;
+    quipu_status status;
 
     if (qp_json_kind_of(message) != QP_JSON_OBJECT) {
         return "a message is a JSON object with jsonrpc, method and, for a request, id";
+    }
+    /* Two programs could read it in two ways: none is right, and its id is not known either. */
+    status = qp_json_repeats(message, &repeats);
+    if (status != QUIPU_OK || repeats) {
+        return status != QUIPU_OK ? quipu_status_text(status) : "a message has a member twice";
     }
     if (qp_json_kind_of(id) != QP_JSON_NONE) {
         if (!rpc_is_id(id)) {
@@ -264,9 +286,19 @@ static bool rpc_find_era(qp_mcp_request *request, bool *ret_modern)
 static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
 {
     const qp_json_kind kind = qp_json_kind_of(request->params);
+    bool repeats = false;
 
     if (kind != QP_JSON_NONE && kind != QP_JSON_OBJECT) {
         return qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "params must be an object");
+    }
+    if (kind == QP_JSON_OBJECT) {
+        const quipu_status status = qp_json_repeats(request->params, &repeats);
+
+        if (status != QUIPU_OK || repeats) {
+            return status != QUIPU_OK
+                       ? qp_mcp_fail_status(request, status, NULL)
+                       : qp_mcp_fail(request, QP_MCP_INVALID_PARAMS, "params have a member twice");
+        }
     }
     if (!rpc_find_era(request, &turn->answer.modern)) {
         return false;
@@ -277,6 +309,21 @@ static bool rpc_admit(rpc_turn *turn, qp_mcp_request *request)
                            "this request must not be part of a batch: send it alone");
     }
     return true;
+}
+
+/* Whether the result fits behind what the batch has so far. A batch is one response, and has the
+ * limit of one. */
+static bool rpc_has_room(const rpc_turn *turn, qp_mcp_request *request)
+{
+    static_assert(QUIPU_MCP_BATCH_MAX * (RPC_SMALL_MAX + QUIPU_MCP_ID_MAX + RPC_ECHO_MAX) <
+                      QUIPU_MCP_REQUEST_MAX,
+                  "small results fit behind the largest batch");
+
+    return turn->body.n <= RPC_SMALL_MAX || turn->ret->n + turn->body.n <= QUIPU_MCP_RESPONSE_MAX ||
+           qp_mcp_fail(request, QP_MCP_INTERNAL_ERROR,
+                       "the results of this batch have more than %d bytes: send it alone, or ask "
+                       "for less",
+                       QUIPU_MCP_RESPONSE_MAX);
 }
 
 /* Runs a request and writes its response. A result that does not fit becomes an error.
@@ -310,6 +357,7 @@ static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
                                                  "%s: the result does not fit a response of %d "
                                                  "bytes: ask for less",
                                                  quipu_status_name(status), QUIPU_MCP_RESPONSE_MAX);
+        done = done && rpc_has_room(turn, &request);
     }
     if (done) {
         rpc_write_result(turn, envelope->id);

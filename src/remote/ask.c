@@ -2,7 +2,8 @@
  *
  *   send ─▶ answer ─▶ good: done
  *    ▲        ├─ 503, nothing was done ──────────┐
- *    │        └─ another status: the server's    │
+ *    │        └─ another status: the server's,   │
+ *    │           or UNKNOWN behind a lost answer │
  *    ├─ no connection: it has seen nothing ──────┤
  *    │  connection lost ─ repeatable ────────────┤
  *    │                  └ a write: UNKNOWN       │
@@ -231,6 +232,7 @@ quipu_status qp_remote_malformed(quipu_error *reterr)
 typedef struct ask_try {
     quipu_status status;
     bool may_pass; /* another try is safe, and may succeed */
+    bool settles;  /* it also says that an earlier try which was lost has stored nothing */
     int64_t wait_ms;
 } ask_try;
 
@@ -263,6 +265,15 @@ static quipu_status ask_send(qp_remote_ask *ask, qp_http_answer *answer, quipu_e
     return qp_http_run(&ask->server->pool, &request, answer, reterr);
 }
 
+/* Whether a refusal follows from the request, or from what is stored: an earlier try of the same
+ * request was refused, too, or would have made this one succeed, because ids are looked up first.
+ * A token that ended meanwhile, or a disk that failed, says nothing of the earlier try. */
+static bool ask_settles(int http_status)
+{
+    return http_status == 400 || http_status == 404 || http_status == 409 || http_status == 410 ||
+           http_status == 413 || http_status == 501;
+}
+
 /* Sends once, and judges what came of it.
  * The order of the questions matters: an answer settles more than a lost connection, and whether
  * the request was sent decides between "not done" and UNKNOWN. */
@@ -276,6 +287,7 @@ static ask_try ask_once(qp_remote_ask *ask, quipu_error *reterr)
     }
     if (try.status == QUIPU_OK) {
         try.status = ask_failure(ask, answer.http_status, reterr);
+        try.settles = ask_settles(answer.http_status);
         /* 503: the server says that nothing was done, or that it does not know. */
         try.may_pass =
             answer.http_status == 503 && (try.status != QUIPU_UNKNOWN || ask->repeatable);
@@ -310,8 +322,8 @@ static bool ask_pause(const qp_remote_ask *ask, const ask_try *try, int64_t bega
 }
 
 /* The loop of the diagram above. Whether an earlier try may have arrived is remembered over all of
- * them: a clean refusal of the last one does not prove that the first one was not done, so that
- * only a refusal that cannot be repeated away settles a write. */
+ * them: what the last one came to, an end of the call's time included, is the outcome of the write
+ * only where it settles the earlier ones, too. */
 quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reterr)
 {
     const int64_t began_ns = qp_clock_ns();
@@ -336,7 +348,7 @@ quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reterr)
         is_unknown = is_unknown || try.status == QUIPU_UNKNOWN;
     } while (try.status != QUIPU_OK && ask_pause(ask, &try, began_ns));
     /* An earlier try may have arrived, and none after it said otherwise. */
-    if (is_unknown && try.may_pass) {
+    if (is_unknown && try.status != QUIPU_OK && !try.settles) {
         return qp_error_set(reterr, QUIPU_UNKNOWN,
                             "the server did not answer, and may have done it or not: repeat with "
                             "the same event ids");

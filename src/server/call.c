@@ -96,7 +96,7 @@ void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *
     }
     /* A fault of the store is not the request's: its text would show where the store lies. */
     call_put_error(answer, http_status, quipu_status_name(status),
-                   error->message[0] != '\0' && (http_status < 500 || status == QUIPU_UNSUPPORTED)
+                   error->message[0] != '\0' && !qp_error_is_fault(status)
                        ? error->message
                        : quipu_status_text(status),
                    error->field[0] != '\0' && http_status < 500 ? error : NULL);

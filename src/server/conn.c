@@ -351,6 +351,7 @@ static void conn_handle(qp_call *call)
     quipu_status status = call->route->handler(call, &error);
 
     if (status != QUIPU_OK) {
+        qp_log_fault(&call->server->log, call->route->path, status);
         qp_reply_failure(&call->answer, status, &error);
     }
 }

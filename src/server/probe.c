@@ -101,6 +101,7 @@ void qp_probe_end(qp_call *call)
     probe->has_ended = true;
     probe->ended_ns = qp_clock_ns();
     probe->status = probe->found;
+    qp_log_fault(&server->log, call->route->path, probe->status);
     if (probe == &server->figures && probe->status == QUIPU_OK) {
         server->figures_last = server->figures_found;
     }

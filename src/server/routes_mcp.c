@@ -4,6 +4,7 @@
  * mcp is made for each request. */
 #include "mcp/http.h"
 #include "server/route.h"
+#include "server/server.h"
 
 /* Tools that write are offered to a token that may write. */
 quipu_status qp_route_mcp(qp_call *call, quipu_error *reterr)
@@ -12,7 +13,8 @@ quipu_status qp_route_mcp(qp_call *call, quipu_error *reterr)
                            .service = call->service,
                            .writes = (call->identity->verbs & QUIPU_TOKEN_WRITE) != 0,
                            .app_name = call->identity->app_name,
-                           .user_id = call->identity->user_id};
+                           .user_id = call->identity->user_id,
+                           .faults = &call->server->log};
     const qp_mcp_headers headers = {qp_http_header(call->request, "mcp-protocol-version"),
                                     qp_http_header(call->request, "mcp-method"),
                                     qp_http_header(call->request, "mcp-name")};

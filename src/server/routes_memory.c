@@ -182,9 +182,14 @@ static quipu_status memory_session_check(qp_call *call, quipu_str key, quipu_err
     return status;
 }
 
+/* One answer for an id that does not exist, and for one of another session. */
+static quipu_status memory_missing(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has no such memory");
+}
+
 /* The path's id must be a memory of the path's session, or, where the path names no session, of one
- * in the identity's scope: what the identity may change follows from the session.
- * One answer for an id that does not exist and for one of another session. */
+ * in the identity's scope: what the identity may change follows from the session. */
 static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
                                  quipu_error *reterr)
 {
@@ -201,11 +206,12 @@ static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
         (list->memories.count == 0 ||
          (call->key.p != NULL &&
           !quipu_str_eq(quipu_memory_at(list->memories, 0)->session_key, call->key)))) {
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has no such memory");
+        status = memory_missing(reterr);
     }
     if (status == QUIPU_OK && call->key.p == NULL) {
         status =
             memory_session_check(call, quipu_memory_at(list->memories, 0)->session_key, reterr);
+        status = status == QUIPU_NOT_FOUND ? memory_missing(reterr) : status;
     }
     quipu_free(list);
     return status;
@@ -222,7 +228,7 @@ static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_me
 
     /* Before the body's members: the path decides which memory it is. */
     if (quipu_uuid_parse(call->path[call->key.p != NULL ? 1 : 0], &patch->id) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has no such memory");
+        return memory_missing(reterr);
     }
     while (status == QUIPU_OK && qp_json_next(&each)) {
         status = memory_take(call, each.key, each.value, patch, reterr);

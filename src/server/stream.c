@@ -93,6 +93,7 @@ static void stream_run(qp_job *job)
     }
     if (stream_is_over(status)) {
         stream->has_ended = true;
+        qp_log_fault(&stream->conn->server->log, stream->conn->call.route->path, status);
         qp_buf_printf(&stream->text, "event: end\ndata: {\"status\":\"%s\"}\n\n",
                       quipu_status_name(status));
     }

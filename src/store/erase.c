@@ -201,7 +201,7 @@ static quipu_status erase_record(erase_run *run, ent_db *db, const qp_session *r
         pub->hidden++;
         return QUIPU_OK;
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && row->key.n > 0) { /* an empty key is damage: no memory has it */
         status = erase_memories(run, db, row->key, reterr);
     }
     return status == QUIPU_OK

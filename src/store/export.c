@@ -364,32 +364,25 @@ static quipu_status export_factors(export_run *run, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* Whether a memory is written now: with its session, or alone when there is no session of its
- * key. */
+/* Whether a memory is written now: with its session, or alone when its key has no session. */
 static quipu_status export_wanted(export_run *run, quipu_str session_key, bool alone,
                                   bool *ret_wanted, quipu_error *reterr)
 {
+    const qp_session_where session = {.tenant = ent_eq(run->store->tenant),
+                                      .key = ent_eq(session_key)};
+    bool has_session = false;
+    quipu_status status = QUIPU_OK;
+
     assert(session_key.p != NULL);
-    *ret_wanted = true;
-    if (alone) {
-        /* By the key alone: a memory names no uid. */
-        quipu_status status = qp_session_exists(
-            run->db,
-            &(qp_session_where){.tenant = ent_eq(run->store->tenant), .key = ent_eq(session_key)},
-            ret_wanted, reterr);
-        *ret_wanted = !*ret_wanted;
-        return status;
+    if (alone) { /* by the key: a memory names no uid */
+        status = qp_session_exists(run->db, &session, &has_session, reterr);
     }
-    return QUIPU_OK;
+    *ret_wanted = !has_session;
+    return status;
 }
 
-/* The session's observations, or, when the key is absent, those without a session: for these every
- * observation of the tenant is read, with a look for its session.
- *
- * Two walks over one table, and each row in exactly one of them:
- *
- *    key given     behind the session's line     rows of this key, by the index
- *    key absent    at the end of the export      rows of keys that no session has */
+/* The session's observations, by the index; or, when the key is absent, those without a session:
+ * for these every observation of the tenant is read. Each row is in exactly one of both walks. */
 static quipu_status export_observations(export_run *run, quipu_str key, quipu_error *reterr)
 {
     const bool alone = key.p == NULL;
@@ -566,15 +559,35 @@ static quipu_status export_artifacts(export_run *run, const qp_artifact_where *w
     return status == QUIPU_OK ? ended : status;
 }
 
-/* The artifacts of users: of all sessions, and of keys that no session has. Those of a session
- * stand behind it. */
+/* The artifacts of a key, an app and a user, unless a session has all three. */
+static quipu_status export_loose_place(export_run *run, const quipu_str place[3],
+                                       quipu_error *reterr)
+{
+    const ent_where_text tenant = ent_eq(run->store->tenant), key = ent_eq(place[0]);
+    const ent_where_text app = ent_eq(place[1]), user = ent_eq(place[2]);
+    const qp_session_where session = {
+        .tenant = tenant, .key = key, .app_name = app, .user_id = user};
+    const qp_artifact_where where = {
+        .tenant = tenant, .session_key = key, .app_name = app, .user_id = user};
+    bool has_session = false;
+    /* Without a key they are those of a user. */
+    quipu_status status =
+        place[0].n > 0 ? qp_session_exists(run->db, &session, &has_session, reterr) : QUIPU_OK;
+
+    return status != QUIPU_OK || has_session ? status : export_artifacts(run, &where, reterr);
+}
+
+/* What stands behind no session: artifacts of users, of keys that no session has, and of other
+ * users than the session's. */
 static quipu_status export_loose_artifacts(export_run *run, quipu_error *reterr)
 {
-    const qp_artifact_query query = {.order = {QP_ARTIFACT_BY_SESSION_KEY(ASC)},
+    const qp_artifact_query query = {.order = {QP_ARTIFACT_BY_SESSION_KEY(ASC),
+                                               QP_ARTIFACT_BY_APP_NAME(ASC),
+                                               QP_ARTIFACT_BY_USER_ID(ASC)},
                                      .where = {.tenant = ent_eq(run->store->tenant)}};
     qp_artifact_iter iter;
     qp_artifact row;
-    quipu_str last = QP_STR_ABSENT;
+    quipu_str last[3] = {QP_STR_ABSENT};
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_status status = qp_artifact_iter_begin(run->db, &query, &iter, reterr);
 
@@ -582,25 +595,19 @@ static quipu_status export_loose_artifacts(export_run *run, quipu_error *reterr)
         return status;
     }
     while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
-        bool wanted = true;
+        const quipu_str place[3] = {row.session_key, row.app_name, row.user_id};
 
-        /* Rows of one key stand together: the first of them stands for all. */
-        if (last.p != NULL && quipu_str_eq(last, row.session_key)) {
+        /* Rows of one place stand together: the first of them stands for all. */
+        if (last[0].p != NULL && quipu_str_eq(last[0], place[0]) &&
+            quipu_str_eq(last[1], place[1]) && quipu_str_eq(last[2], place[2])) {
             continue;
         }
-        if (row.session_key.n > 0) {
-            status = export_wanted(run, row.session_key, true, &wanted, reterr);
+        /* The row's texts end with the next step of the iteration. */
+        quipu_arena_reset(&arena);
+        for (size_t i = 0; i < 3 && status == QUIPU_OK; i++) {
+            status = quipu_arena_copy(&arena, place[i], &last[i]);
         }
-        if (status == QUIPU_OK) {
-            /* The row's texts end with the next step of the iteration. */
-            status = quipu_arena_copy(&arena, row.session_key, &last);
-        }
-        if (status == QUIPU_OK && wanted) {
-            status = export_artifacts(run,
-                                      &(qp_artifact_where){.tenant = ent_eq(run->store->tenant),
-                                                           .session_key = ent_eq(last)},
-                                      reterr);
-        }
+        status = status == QUIPU_OK ? export_loose_place(run, last, reterr) : status;
     }
     quipu_arena_free(&arena);
     quipu_status ended = qp_artifact_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);

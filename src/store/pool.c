@@ -83,6 +83,20 @@ static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_d
     return QUIPU_OK;
 }
 
+/* The store itself was opened: what cannot be opened once more is another file by now, which is no
+ * wish of the caller's that is not supported. */
+static quipu_status pool_fault(quipu_status status, quipu_error *reterr)
+{
+    assert(status != QUIPU_OK);
+    if (status != QUIPU_UNSUPPORTED) {
+        return status;
+    }
+    if (reterr != NULL) {
+        reterr->status = QUIPU_IO;
+    }
+    return QUIPU_IO;
+}
+
 /* An opening that fails returns its permission, and wakes a thread that may try. */
 quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, quipu_error *reterr)
 {
@@ -97,6 +111,7 @@ quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, q
         status = pool->connector->open(pool->connector->ctx, true, &db, reterr);
         QP_LOG(pool->log, QUIPU_LOG_DEBUG, "store", "reader_open", QP_LOG_STATUS(status));
         if (status != QUIPU_OK) {
+            status = pool_fault(status, reterr);
             qp_mutex_lock(&pool->mutex);
             assert(pool->open_count > pool->idle_count);
             pool->open_count--;

@@ -89,7 +89,8 @@ static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, co
     if (status == QUIPU_OK) {
         status = qp_state_forget_session(store, db, row, reterr);
     }
-    if (status == QUIPU_OK) {
+    /* An empty key is damage, and names what belongs to users: nothing is found by it. */
+    if (status == QUIPU_OK && row->key.n > 0) {
         status = qp_artifact_remove(db,
                                     &(qp_artifact_where){.tenant = ent_eq(tenant),
                                                          .app_name = ent_eq(row->app_name),
@@ -97,7 +98,7 @@ static quipu_status session_delete_belongings(quipu_store *store, ent_db *db, co
                                                          .session_key = ent_eq(row->key)},
                                     NULL, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && row->key.n > 0) {
         status = session_delete_memories(store, db, row->key, reterr);
     }
     if (status == QUIPU_OK) {

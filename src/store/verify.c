@@ -221,11 +221,12 @@ static bool verify_is_text(const quipu_message *decoded)
            qp_utf8_valid(decoded->event_id);
 }
 
-/* Whether a message that only forks still show can be found by its number. There may be gaps
- * between such messages, so that their count says nothing: where the engine packs numbers into its
- * own key, the two may differ. */
+/* Whether a message that only forks still show can be there, and be found by its number. There may
+ * be gaps between such messages, so that their count says nothing: where the engine packs numbers
+ * into its own key, the two may differ. */
 static quipu_status verify_kept(verify_walk *walk, const qp_message *message, quipu_error *reterr)
 {
+    const int64_t base = qp_session_base(walk->row);
     bool exists = false;
     quipu_status status = qp_message_exists(
         walk->db,
@@ -235,6 +236,12 @@ static quipu_status verify_kept(verify_walk *walk, const qp_message *message, qu
     if (status == QUIPU_OK && !exists) {
         qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, message->seq,
                         "message %lld stands under another number", (long long)message->seq);
+    }
+    /* The numbers up to the fork's are its parent's. */
+    if (status == QUIPU_OK && message->seq <= base) {
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, message->seq,
+                        "it holds message %lld, although it is a fork at message %lld",
+                        (long long)message->seq, (long long)base);
     }
     return status;
 }

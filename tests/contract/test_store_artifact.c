@@ -251,6 +251,26 @@ static void a_deleted_session_takes_its_own(void **state)
     quipu_close(store);
 }
 
+/* The artifacts of a user are those of the empty key: a session whose key was lost to damage must
+ * not take them along. */
+static void a_session_whose_key_is_damaged_takes_nothing_of_its_user(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = with_session(path);
+    quipu_session_new fork = st_values("f");
+
+    T_NOT_SERVED("it changes the file");
+    (void)state;
+    T_OK(quipu_session_fork(store, QUIPU_STR("s"), 0, &fork, NULL, NULL, NULL));
+    quipu_close(store);
+    mt_sql(path, "UPDATE sessions SET key = '' WHERE key = 'f'");
+    store = st_open(path);
+    T_OK(quipu_session_delete_tree(store, QUIPU_STR("s"), NULL, NULL, NULL));
+    check_names(store, of("ana", "s", NULL), "user:b.0");
+    mt_clean(store);
+    quipu_close(store);
+}
+
 /* Erases a user, or a key; the other one is NULL. */
 static void erase(quipu_store *store, const char *user, const char *key)
 {
@@ -259,6 +279,22 @@ static void erase(quipu_store *store, const char *user, const char *key)
     options.user_id = quipu_cstr(user);
     options.key = quipu_cstr(key);
     T_OK(quipu_erase(store, &options, NULL, NULL, NULL));
+}
+
+static void a_session_whose_key_is_damaged_is_erased_with_its_user(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = with_session(path);
+
+    T_NOT_SERVED("it changes the file");
+    (void)state;
+    quipu_close(store);
+    mt_sql(path, "UPDATE sessions SET key = '' WHERE key = 's'");
+    store = st_open(path);
+    erase(store, "ana", NULL);
+    check_names(store, of("ana", "s", NULL), "");
+    mt_clean(store);
+    quipu_close(store);
 }
 
 static void an_erased_user_leaves_none(void **state)
@@ -313,6 +349,39 @@ static void an_export_carries_artifacts(void **state)
     stream.at = 0;
     mt_import(other, &stream); /* again: nothing is doubled */
     check_names(other, of("ana", "s", NULL), "a.0 user:b.0");
+    mt_free(&stream);
+    quipu_close(other);
+    quipu_close(store);
+}
+
+/* A session's key is a name that others may use, too: with an app and a user, no session of it need
+ * exist. */
+static void an_export_carries_what_others_keep_under_a_sessions_key(void **state)
+{
+    char path[T_PATH_MAX];
+    char other_path[T_PATH_MAX];
+    quipu_store *store = with_session(path);
+    quipu_store *other = st_open_new(NULL, other_path);
+    quipu_export_options one = QUIPU_EXPORT_OPTIONS_INIT;
+    mt_stream stream;
+
+    T_NOT_SERVED("a server does not import");
+    (void)state;
+    (void)save(store, "bob", "s", "a", "content of bob");
+    (void)save(store, "bob", "s", "c", "more of bob");
+    stream = mt_export(store, NULL);
+    mt_import(other, &stream);
+    check_text(other, of("ana", "s", "a"), "content of the session");
+    check_text(other, of("bob", "s", "a"), "content of bob");
+    check_text(other, of("bob", "s", "c"), "more of bob");
+    check_names(other, of("bob", "s", NULL), "a.0 c.0");
+    mt_clean(other);
+    mt_free(&stream);
+    /* Of the session alone: what is another user's stays out. */
+    one.key = QUIPU_STR("s");
+    stream = mt_export(store, &one);
+    assert_non_null(strstr(stream.p, "\"ana\""));
+    assert_null(strstr(stream.p, "\"bob\""));
     mt_free(&stream);
     quipu_close(other);
     quipu_close(store);
@@ -496,9 +565,12 @@ int main(void)
         cmocka_unit_test(the_same_content_is_stored_once_for_a_user),
         cmocka_unit_test(a_blob_goes_with_its_last_owner),
         cmocka_unit_test(a_deleted_session_takes_its_own),
+        cmocka_unit_test(a_session_whose_key_is_damaged_takes_nothing_of_its_user),
+        cmocka_unit_test(a_session_whose_key_is_damaged_is_erased_with_its_user),
         cmocka_unit_test(an_erased_user_leaves_none),
         cmocka_unit_test(an_erased_key_without_a_session_leaves_none),
         cmocka_unit_test(an_export_carries_artifacts),
+        cmocka_unit_test(an_export_carries_what_others_keep_under_a_sessions_key),
         ST_TEST(everything_has_a_limit),
         cmocka_unit_test(versions_of_a_name_have_a_limit),
         ST_TEST(a_list_has_a_limit_of_bytes),

@@ -665,12 +665,25 @@ static void nobody_at_an_address_is_an_error_at_once(void **state)
 typedef struct fake_server {
     char uri[T_PATH_MAX];
     const char *answer;
+    const char *status; /* of HTTP, with its text; NULL: 200 */
+    int lost;           /* so many requests are read, and not answered */
     int fd;
     atomic_int asked; /* besides the greeting */
     pthread_t thread;
 } fake_server;
 
-/* Reads the head of a GET and answers it; each connection is for one request. */
+/* Whether the text has a head, and the body that it announces. */
+static bool fake_is_whole(const char *text)
+{
+    const char *body = strstr(text, "\r\n\r\n");
+    const char *length = strstr(text, "Content-Length: ");
+    size_t n = 0;
+
+    return body != NULL &&
+           (length == NULL || (sscanf(length + 16, "%zu", &n) == 1 && strlen(body + 4) >= n));
+}
+
+/* Reads a request and answers it; each connection is for one. */
 static void fake_answer(fake_server *fake, int fd)
 {
     char text[FAKE_REQUEST_MAX];
@@ -678,7 +691,7 @@ static void fake_answer(fake_server *fake, int fd)
     ssize_t got = 1;
 
     text[0] = '\0';
-    while (strstr(text, "\r\n\r\n") == NULL && got > 0 && n < sizeof(text) - 1) {
+    while (!fake_is_whole(text) && got > 0 && n < sizeof(text) - 1) {
         got = read(fd, text + n, sizeof(text) - 1 - n);
         n += got > 0 ? (size_t)got : 0;
         text[n] = '\0';
@@ -687,8 +700,11 @@ static void fake_answer(fake_server *fake, int fd)
     const char *answer = greets ? "{}" : fake->answer;
 
     fake->asked += greets ? 0 : 1;
-    (void)dprintf(fd, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
-                  strlen(answer), answer);
+    if (greets || fake->asked > fake->lost) {
+        (void)dprintf(fd, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
+                      greets || fake->status == NULL ? "200 OK" : fake->status, strlen(answer),
+                      answer);
+    }
     (void)close(fd);
 }
 
@@ -704,12 +720,12 @@ static void *fake_run(void *arg)
     return NULL;
 }
 
-static void fake_start(fake_server *fake, const char *answer)
+/* `fake` says how it answers. */
+static void fake_listen(fake_server *fake)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char path[T_PATH_MAX];
 
-    *fake = (fake_server){.answer = answer};
     t_path(t_tmpdir(), "fake", path);
     assert_true(strlen(path) < sizeof(address.sun_path));
     memcpy(address.sun_path, path, strlen(path) + 1);
@@ -718,6 +734,12 @@ static void fake_start(fake_server *fake, const char *answer)
     assert_int_equal(bind(fake->fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(listen(fake->fd, 8), 0);
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_run, fake), 0);
+}
+
+static void fake_start(fake_server *fake, const char *answer)
+{
+    *fake = (fake_server){.answer = answer};
+    fake_listen(fake);
 }
 
 static void fake_stop(fake_server *fake)
@@ -749,6 +771,48 @@ static void totals_of_any_server_do_not_overflow(void **state)
     quipu_free(history);
     quipu_close(store);
     fake_stop(&fake);
+}
+
+/* The first request may have been done: a refusal of the second one settles that only where it
+ * follows from what is stored, or from the request itself. */
+static void a_refusal_behind_a_lost_answer_settles_what_it_can(void **state)
+{
+    static const struct {
+        const char *http;
+        const char *name;
+        quipu_status alone;
+        quipu_status behind;
+    } refusals[] = {
+        {"400 Bad Request", "INVALID", QUIPU_INVALID, QUIPU_INVALID},
+        {"401 Unauthorized", "MISUSE", QUIPU_MISUSE, QUIPU_UNKNOWN},
+        {"403 Forbidden", "MISUSE", QUIPU_MISUSE, QUIPU_UNKNOWN},
+        {"404 Not Found", "NOT_FOUND", QUIPU_NOT_FOUND, QUIPU_NOT_FOUND},
+        {"409 Conflict", "CONFLICT", QUIPU_CONFLICT, QUIPU_CONFLICT},
+        {"410 Gone", "EXPIRED", QUIPU_EXPIRED, QUIPU_EXPIRED},
+        {"413 Content Too Large", "LIMIT", QUIPU_LIMIT, QUIPU_LIMIT},
+        {"500 Internal Server Error", "IO", QUIPU_IO, QUIPU_UNKNOWN},
+        {"501 Unsupported", "UNSUPPORTED", QUIPU_UNSUPPORTED, QUIPU_UNSUPPORTED},
+        {"507 Insufficient Storage", "FULL", QUIPU_FULL, QUIPU_UNKNOWN},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        for (int lost = 0; lost <= 1; lost++) {
+            char answer[100];
+            fake_server fake = {.answer = answer, .status = refusals[i].http, .lost = lost};
+            quipu_store *store;
+
+            (void)snprintf(answer, sizeof(answer), "{\"error\":{\"status\":\"%s\"}}",
+                           refusals[i].name);
+            fake_listen(&fake);
+            store = st_open(fake.uri);
+            T_STATUS(remote_append(store, 1, NULL, NULL),
+                     lost == 0 ? refusals[i].alone : refusals[i].behind);
+            assert_int_equal(fake.asked, lost + 1);
+            quipu_close(store);
+            fake_stop(&fake);
+        }
+    }
 }
 
 /* No message stands behind the last number that there is. */
@@ -834,6 +898,7 @@ int main(void)
         REMOTE_TEST(an_address_is_a_host_and_its_token_is_elsewhere),
         REMOTE_TEST(nobody_at_an_address_is_an_error_at_once),
         REMOTE_TEST(the_file_of_certificates_is_that_of_the_opening),
+        cmocka_unit_test(a_refusal_behind_a_lost_answer_settles_what_it_can),
         cmocka_unit_test(totals_of_any_server_do_not_overflow),
         cmocka_unit_test(server_that_does_not_lead_on_is_asked_twice),
         cmocka_unit_test(range_ends_behind_the_last_number_of_any_server),

@@ -201,6 +201,8 @@ static const damage damages[] = {
      "", false},
     {"UPDATE sessions SET fork_seq = 9223372036854775807 WHERE key = 'fork'", QUIPU_PROBLEM_FORK,
      "fork", false},
+    {"UPDATE sessions SET fork_seq = fork_seq + 1 WHERE key = 'fork'", QUIPU_PROBLEM_SEQ, "fork",
+     false},
     {"UPDATE sessions SET fork_seq = -5 WHERE key = 'fork'", QUIPU_PROBLEM_FORK, "fork", false},
     {"UPDATE sessions SET indexed_seq = 9223372036854775807, lags = 1 WHERE key = 'plain'",
      QUIPU_PROBLEM_SEARCH, "plain", true},

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The program on a PostgreSQL store: search, erase and row security, by URI alone."""
+"""The program on a PostgreSQL store: search, erase and row security, by URI alone; and
+`quipu serve` on one that restarts."""
 
 import json
 import os
@@ -11,6 +12,8 @@ import tempfile
 import unittest
 
 import harness
+import server
+from server import Tail, message
 
 SERVER = pathlib.Path(__file__).resolve().parents[1] / "lib" / "pg.sh"
 
@@ -170,6 +173,43 @@ class Postgres(harness.Case):
                                self.uri.replace("&row_security=on", "")],
                               check=True, capture_output=True, text=True)
         self.assertEqual(seen.stdout, "0\n")
+
+
+class Served(server.Case):
+    """quipu serve on a PostgreSQL store, with a server of the test's own."""
+
+    def setUp(self):
+        super().setUp()
+        place = str(self.folder / "pg")
+        self.addCleanup(subprocess.run, ["bash", str(SERVER), "stop", place], check=False)
+        self.database("start", place)
+        uri = pathlib.Path(place, "uri").read_text(encoding="utf-8").strip()
+        lacks = "this build has no PostgreSQL"
+        if lacks in self.run_quipu("init", "--store", uri, code=None).err:
+            self.skipTest(lacks)
+        tokens = str(self.folder / "tokens")
+        self.token = self.new_token("--tokens", tokens)
+        self.serve("--store", uri, "--tokens", tokens)
+        self.place = place
+
+    def database(self, verb, place):
+        """A verb of pg.sh."""
+        done = subprocess.run(["bash", str(SERVER), verb, place], check=False,
+                              capture_output=True, text=True)
+        if done.returncode == 77:
+            self.skipTest(done.stdout.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_database_that_restarts_loses_nothing_and_ends_no_tail(self):
+        self.append("s", message("e0", "m0"))
+        tail = Tail(self, "s")
+        self.assertEqual(tail.next()[2]["content"], "m0")
+        for i in range(1, 4):
+            self.database("halt", self.place)
+            self.database("resume", self.place)
+            self.append("s", message(f"e{i}", f"m{i}"))
+            self.assertEqual(tail.next()[2]["content"], f"m{i}")
+        self.assertEqual(self.contents("s"), [f"m{i}" for i in range(4)])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import stat
 import time
 import threading
 import unittest
+import uuid
 
 import harness
 import server
@@ -133,8 +134,18 @@ class Routes(server.Case):
         self.serve()
         answer = self.ask("GET", path("v1", "sessions", "s"))
         self.assertEqual((answer.status, answer.json()["error"]["status"]), (500, "CORRUPT"))
-        self.assertNotIn(str(self.folder), answer.body.decode())
-        self.assertNotIn(self.store.name, answer.body.decode())
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                 "params": {"name": "recall", "arguments": {"question": "marked text"}}}
+        tool = self.ask("POST", "/mcp", asked)
+        self.assertIn("CORRUPT: ", tool.body.decode())
+        for one in (answer, tool):
+            self.assertNotIn(str(self.folder), one.body.decode())
+            self.assertNotIn(self.store.name, one.body.decode())
+        self.stop()
+        failed = [one for one in map(json.loads, self.log.read_text().splitlines())
+                  if one["event"] == "store_failed"]
+        self.assertEqual([(one["level"], one["route"], one["status"]) for one in failed],
+                         [("error", "/v1/sessions/{key}", "CORRUPT"), ("error", "/mcp", "CORRUPT")])
 
     def test_window_context_search_and_recall_find_what_was_said(self):
         self.append("s", message("e1", "The ferry leaves at nine."),
@@ -1032,10 +1043,11 @@ class Insight(server.Case):
                     ("POST", "/v1/memories", {"kind": "observation", "sessionKey": key,
                                               "content": "by ana"})):
                 self.assertEqual(self.ask(method, target, body, token=ana).status, 404, target)
-        for one in (other, loose):
-            answer = self.ask("PATCH", path("v1", "memories", one["id"]),
-                              {"kind": "observation", "retire": True}, token=ana)
-            self.assertEqual(answer.status, 404)
+        missing = {one: self.ask("PATCH", path("v1", "memories", one),
+                                 {"kind": "observation", "retire": True}, token=ana)
+                   for one in (other["id"], loose["id"], str(uuid.uuid4()))}
+        self.assertEqual({one.status for one in missing.values()}, {404})
+        self.assertEqual(len({one.body for one in missing.values()}), 1)
         changed = self.good("PATCH", path("v1", "memories", own["id"]),
                             {"kind": "observation", "priority": "low", "who": "Bob"}, token=ana)
         self.assertEqual(changed["memory"]["editedBy"], "Ana")

@@ -512,6 +512,27 @@ class Limits(server.Case):
         for sock in (waiting, get):
             self.assertTrue(sock.recv(4096).startswith(b"HTTP/1.1 200 "))
 
+    def test_a_store_whose_file_was_replaced_takes_no_writes_and_says_so(self):
+        """By a backup, while it is served: what would be written would lie in the old file."""
+        self.serve()
+        self.append("s", message("e1"))
+        other = self.folder / "other.db"
+        self.run_quipu("init", "--store", str(other))
+        os.replace(other, self.store)
+        time.sleep(0.2)  # a busy writer looks every 0.1 s, one that was idle at once
+        body = {"messages": [message("e2", "lost")]}
+        answer = self.ask("POST", path("v1", "sessions", "s", "messages"), body)
+        self.assertEqual((answer.status, answer.json()["error"]["status"]), (500, "IO"))
+        self.assertEqual(self.ask("GET", "/healthz", token=None).status, 503)
+        answer = self.ask("GET", path("v1", "sessions", "s"))  # which opens the file once more
+        self.assertEqual((answer.status, answer.json()["error"]["status"]), (500, "IO"))
+        self.assertNotIn(str(self.folder), answer.body.decode())
+        failed = [(one["route"], one["status"]) for one in
+                  map(json.loads, self.log.read_text().splitlines())
+                  if one["event"] == "store_failed"]
+        self.assertEqual(failed, [("/v1/sessions/{key}/messages", "IO"), ("/healthz", "IO"),
+                                  ("/v1/sessions/{key}", "IO")])
+
     def test_health_says_that_the_store_takes_no_writes(self):
         self.serve("--workers", "4")
         self.good("GET", "/healthz", token=None)

@@ -83,6 +83,21 @@ static void a_notification_gets_no_answer_and_does_nothing(void **state)
     }
 }
 
+/* The last of two would count silently, or the first one for another program. */
+static void a_member_that_comes_twice_is_refused(void **state)
+{
+    mcp_initialize(*state, "2025-06-18");
+    mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}");
+    mcp_has(*state, "\"code\":-32600,\"message\":\"a message has a member twice\"");
+    mcp_lacks(*state, "\"id\"");
+    mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
+                     "\"name\":\"recall\",\"name\":\"list_sessions\"}}");
+    mcp_has(*state, "\"code\":-32602,\"message\":\"params have a member twice\"");
+    mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
+                     "\"name\":\"list_sessions\",\"arguments\":{\"limit\":1,\"limit\":2}}}");
+    mcp_has(*state, "an argument comes twice");
+}
+
 static void params_that_are_no_object_are_refused(void **state)
 {
     mcp_send(*state, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":[]}");
@@ -209,6 +224,77 @@ static void a_batch_may_have_as_many_messages_as_the_limit_says(void **state)
     }
 }
 
+#define BIG_TEXT 300000 /* bytes of a message */
+#define BIG_COUNT 55    /* such results have a little less than QUIPU_MCP_RESPONSE_MAX */
+
+/* A batch that reads message 1 so many times, and then message `last`, unless that is 0. */
+static const char *read_often(mcp_world *world, int count, int last)
+{
+    qp_buf batch;
+    const char *response;
+
+    qp_buf_init(&batch, QUIPU_MCP_REQUEST_MAX);
+    for (int i = 0; i < count + (last > 0 ? 1 : 0); i++) {
+        qp_buf_printf(&batch,
+                      "%s{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
+                      "\"name\":\"read_messages\",\"arguments\":{\"session\":\"s\",\"seq\":%d,"
+                      "\"before\":0,\"after\":0,\"max_tokens\":100000}}}",
+                      i == 0 ? "[" : ",", i < count ? 1 : last);
+    }
+    qp_buf_puts(&batch, "]");
+    response = mcp_bytes(world, qp_buf_str(&batch));
+    qp_buf_free(&batch);
+    return response;
+}
+
+static void append_text(mcp_world *world, size_t n)
+{
+    char *text = test_malloc(n);
+    quipu_message message = {.role = QUIPU_ROLE_USER,
+                             .content = {text, n},
+                             .has_timestamp = true, /* of one length in every result */
+                             .timestamp = {1700000000, 0}};
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+
+    memset(text, 'x', n);
+    options.flags = QUIPU_APPEND_CREATE;
+    T_OK(quipu_message_append(world->store, QUIPU_STR("s"), quipu_messages_of(&message, 1),
+                              &options, NULL, NULL, NULL));
+    test_free(text);
+}
+
+/* The results of a batch that do not fit are errors of their own, and the server goes on. */
+static void results_of_a_batch_have_one_limit_together(void **state)
+{
+    mcp_world *world = *state;
+    size_t before;
+    size_t around; /* bytes of a result, without the text */
+    size_t rest;
+
+    mcp_initialize(world, "2025-03-26");
+    append_text(world, BIG_TEXT);
+    (void)read_often(world, 1, 0);
+    around = strlen(strstr(world->response.p, "\"result\":") + strlen("\"result\":")) -
+             strlen("}]") - BIG_TEXT;
+    (void)read_often(world, BIG_COUNT, 0);
+    mcp_lacks(world, "\"code\"");
+    before = world->response.n; /* with a comma in the place of the bracket */
+    rest = QUIPU_MCP_RESPONSE_MAX - before - around;
+    append_text(world, rest);
+    append_text(world, rest + 1);
+    (void)read_often(world, BIG_COUNT, 2);
+    mcp_lacks(world, "\"code\"");
+    (void)read_often(world, BIG_COUNT, 3);
+    mcp_has(world, "\"code\":-32603,");
+    mcp_has(world, "send it alone");
+    /* What a small result says is never lost: its tool may have written. */
+    (void)read_often(world, QUIPU_MCP_BATCH_MAX, 0);
+    assert_true(world->response.n < QUIPU_MCP_RESPONSE_MAX + QUIPU_MCP_REQUEST_MAX);
+    assert_string_equal(world->response.p + world->response.n - 2, "}]");
+    mcp_send(world, RPC_PING);
+    mcp_has(world, "\"result\":{}");
+}
+
 static void a_message_may_have_as_many_bytes_as_the_limit_says(void **state)
 {
     char *message = test_malloc(QUIPU_MCP_REQUEST_MAX + 2);
@@ -249,6 +335,7 @@ int main(void)
         MCP_TEST(an_id_comes_back_as_it_was_written),
         MCP_TEST(an_id_may_have_as_many_bytes_as_the_limit_says),
         MCP_TEST(a_notification_gets_no_answer_and_does_nothing),
+        MCP_TEST(a_member_that_comes_twice_is_refused),
         MCP_TEST(params_that_are_no_object_are_refused),
         MCP_TEST(a_method_that_does_not_exist_is_named),
         MCP_TEST(initialize_agrees_on_the_clients_revision_or_the_latest_of_its_era),
@@ -257,6 +344,7 @@ int main(void)
         MCP_TEST(an_unsupported_revision_gets_the_list_of_those_that_are),
         MCP_TEST(a_batch_belongs_to_one_revision),
         MCP_TEST(a_batch_may_have_as_many_messages_as_the_limit_says),
+        MCP_TEST(results_of_a_batch_have_one_limit_together),
         MCP_TEST(a_message_may_have_as_many_bytes_as_the_limit_says),
         MCP_TEST(a_server_refuses_options_that_make_no_scope),
     };

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "page"
 SKIP = 77
 INSIDE = "QUIPU_PAGE_INSIDE"  # set for the run inside of the environment
-SUITES = ("sending", "views", "insight", "safety", "large")
+SUITES = ("sending", "views", "insight", "safety", "adk_web", "large")
 
 
 def skip(why):
@@ -43,17 +43,19 @@ def make_environment(folder):
     """Under the lock."""
     python = folder / "bin" / "python"
     stamp = folder / "pinned"
-    wanted = HERE / "requirements.txt"
-    pinned = hashlib.sha256(sys.version.encode() + wanted.read_bytes()).hexdigest()
+    wanted, adk = HERE / "requirements.txt", HERE / "adk.txt"
+    pinned = hashlib.sha256(sys.version.encode() + wanted.read_bytes() + adk.read_bytes()
+                            ).hexdigest()
     if stamp.exists() and stamp.read_text(encoding="utf-8") == pinned:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     for command in ([sys.executable, "-m", "venv", folder],
-                    [python, "-m", "pip", "install", "--quiet", "-r", wanted]):
+                    [python, "-m", "pip", "install", "--quiet", "-r", wanted],
+                    [python, "-m", "pip", "install", "--quiet", "--no-deps", "-r", adk]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             print(done.stdout[-2000:], done.stderr[-2000:])
-            skip("pip cannot install playwright: no registry")
+            skip("pip cannot install playwright and google-adk: no registry")
     stamp.write_text(pinned, encoding="utf-8")
     return python
 
