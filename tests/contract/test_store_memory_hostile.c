@@ -815,6 +815,44 @@ static void a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goe
     mt_clean(self->store);
 }
 
+/* ---- what it costs ------------------------------------------------------------------------------
+ */
+
+/* A server that counts wrongly, once, must not fill the ledger of its user for good. */
+static void a_provider_that_lies_about_its_tokens_keeps_nobody_from_being_observed(void **state)
+{
+    model_state *self = *state;
+    static const int64_t lies[] = {INT64_MAX, INT64_MAX, QUIPU_USAGE_MAX + 1, 500};
+    quipu_memory_progress at;
+
+    hostile_session(self->store, "ann", "ann");
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        st_append(self->store, "ann", "I live in Oslo.");
+        self->fake.reports = lies[i];
+        assert_int_equal(model_run_plain(self).failed, 0);
+    }
+    at = model_status(self->store, "ann", NULL);
+    assert_int_equal(at.watermark, 4);
+    assert_int_equal(at.model_calls, 4);
+    /* What cannot be is not reported: the texts are estimated instead. */
+    assert_true(at.model_input > 500 && at.model_input < 100000);
+    assert_true(at.model_output >= 500 && at.model_output < 1000);
+    mt_clean(self->store);
+}
+
+/* The most that a report may say is counted as it is. */
+static void the_largest_report_of_tokens_is_in_the_ledger(void **state)
+{
+    model_state *self = *state;
+
+    st_create(self->store, "s");
+    st_append(self->store, "s", "I live in Oslo.");
+    self->fake.reports = QUIPU_USAGE_MAX;
+    assert_int_equal(model_run_plain(self).failed, 0);
+    assert_int_equal(model_status(self->store, "s", NULL).model_input, QUIPU_USAGE_MAX);
+    mt_clean(self->store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -840,6 +878,8 @@ int main(void)
         MODEL_TEST(a_reflection_that_says_nothing_of_its_lines_is_refused),
         MODEL_TEST(a_line_that_a_reflection_leaves_out_stays),
         MODEL_TEST(a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goes),
+        MODEL_TEST(a_provider_that_lies_about_its_tokens_keeps_nobody_from_being_observed),
+        MODEL_TEST(the_largest_report_of_tokens_is_in_the_ledger),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
