@@ -311,6 +311,25 @@ static void texts_of_a_memory_have_limits(void **state)
     T_OK(quipu_memory_update(store, &patch, NULL, NULL, NULL));
 }
 
+/* It would be an empty line in every prompt. */
+static void a_memory_that_nobody_sees_is_refused(void **state)
+{
+    static const char *const texts[] = {"", " ", "\n\t\n", "\xe2\x80\x8b", "\xc2\xa0", "- #"};
+    quipu_store *store = *state;
+    quipu_memory memory = edit_fact("s", "seen");
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+
+    patch.kind = QUIPU_OBSERVATION;
+    patch.id = edit_save(store, &memory);
+    patch.set = QUIPU_MEMORY_SET_CONTENT;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        memory.content = patch.content = quipu_cstr(texts[i]);
+        T_STATUS(quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, NULL, NULL),
+                 QUIPU_INVALID);
+        T_STATUS(quipu_memory_update(store, &patch, NULL, NULL, NULL), QUIPU_INVALID);
+    }
+}
+
 static void an_export_carries_repeats_and_what_was_retired(void **state)
 {
     quipu_store *store = *state;
@@ -395,6 +414,7 @@ int main(void)
         ST_TEST(an_edit_changes_what_is_known_and_how_it_is_recognized),
         ST_TEST(a_change_of_an_unknown_id_or_of_nothing_is_refused),
         ST_TEST(texts_of_a_memory_have_limits),
+        ST_TEST(a_memory_that_nobody_sees_is_refused),
         ST_TEST(an_export_carries_repeats_and_what_was_retired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
