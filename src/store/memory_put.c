@@ -21,7 +21,6 @@
 #include "base/visible.h"
 
 #define MEMORY_PUT_CHUNK 256 /* bytes that are hashed at a time */
-#define MEMORY_PUT_SUPERSEDED "superseded"
 
 /* ---- the hash ---------------------------------------------------------------------------------
  */
@@ -255,7 +254,7 @@ static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quip
     const qp_reflection_where own_thought[] = {{.scope = ent_eq(put->scope)},
                                                {.session_key = ent_eq(memory->session_key)}};
     const ent_patch_time now = ent_set(quipu_time_now());
-    const ent_patch_text why = ent_set(QUIPU_STR(MEMORY_PUT_SUPERSEDED));
+    const ent_patch_text why = ent_set(QUIPU_STR(QP_MEMORY_SUPERSEDED));
     const bool observes = memory->kind == QUIPU_OBSERVATION;
     bool there = false;
     quipu_status status =

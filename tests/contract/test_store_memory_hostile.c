@@ -705,9 +705,10 @@ static void a_line_that_begins_to_stand_comes_from_the_words_that_made_it_stand(
 /* ---- reflections that drop ----------------------------------------------------------------------
  */
 
-/* So many lines of high priority about cities. */
-/* Lines about cities first..first+count-1, as an observer saves them. */
-static void hostile_know_of(model_state *self, const char *key, int first, int count)
+/* Lines of high priority about cities first..first+count-1, as an observer saves them: all of one
+ * message, or with the message 0 each of its own. */
+static void hostile_know_from(model_state *self, const char *key, int first, int count,
+                              int64_t message)
 {
     static const char *const cities[] = {"Oslo", "Rome", "Lima", "Bern", "Kyoto", "Quito"};
 
@@ -720,9 +721,14 @@ static void hostile_know_of(model_state *self, const char *key, int first, int c
                        cities[i]);
         line.content = quipu_cstr(text);
         line.token_count = quipu_token_estimate(line.content);
-        line.source_start = line.source_end = 1;
+        line.source_start = line.source_end = message > 0 ? message : i + 1;
         (void)hostile_save(self->store, &line);
     }
+}
+
+static void hostile_know_of(model_state *self, const char *key, int first, int count)
+{
+    hostile_know_from(self, key, first, count, 1);
 }
 
 static void hostile_know(model_state *self, int count)
@@ -815,6 +821,37 @@ static void a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goe
     mt_clean(self->store);
 }
 
+/* What is active again is known as before: said again it is counted, and one that was said again
+ * while it was condensed is there once. */
+static void a_line_that_is_active_again_is_known_as_before(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+    quipu_memory_list *list = NULL;
+
+    options.reflect_tokens = 20;
+    st_create(self->store, "s");
+    for (int i = 0; i < 5; i++) {
+        st_append(self->store, "s", "hello");
+    }
+    (void)model_run_plain(self);
+    hostile_know_from(self, "s", 0, 5, 0);
+    self->fake.answer = "{\"reflection\":\"Customers in cities pay late.\"}";
+    assert_int_equal(model_run(self, &options).condensed, 5);
+    hostile_know_from(self, "s", 3, 1, 0); /* the fourth is said again */
+    T_OK(hostile_forget(self->store, "s", 5, 5));
+    assert_int_equal(model_count(self->store, "s", QUIPU_REFLECTION), 0);
+    assert_int_equal(model_count(self->store, "s", QUIPU_OBSERVATION), 4);
+    hostile_know_from(self, "s", 0, 4, 0);
+    list = model_list(self->store, "s", QUIPU_OBSERVATION, 0);
+    assert_int_equal(list->memories.count, 4);
+    for (size_t i = 0; i < list->memories.count; i++) {
+        assert_int_equal(quipu_memory_at(list->memories, i)->times, 2);
+    }
+    quipu_free(list);
+    mt_clean(self->store);
+}
+
 /* ---- what it costs ------------------------------------------------------------------------------
  */
 
@@ -878,6 +915,7 @@ int main(void)
         MODEL_TEST(a_reflection_that_says_nothing_of_its_lines_is_refused),
         MODEL_TEST(a_line_that_a_reflection_leaves_out_stays),
         MODEL_TEST(a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goes),
+        MODEL_TEST(a_line_that_is_active_again_is_known_as_before),
         MODEL_TEST(a_provider_that_lies_about_its_tokens_keeps_nobody_from_being_observed),
         MODEL_TEST(the_largest_report_of_tokens_is_in_the_ledger),
     };
