@@ -71,7 +71,8 @@ static quipu_status import_memory_repeat(const qp_lines_import *run, const impor
                         same ? " already" : ", and says something else");
 }
 
-/* What a save would refuse as well. `observation` NULL: it is the reflection. */
+/* What a save would refuse as well, and verify reports. `observation` NULL: it is the
+ * reflection. */
 static quipu_status import_memory_check(const qp_observation_new *observation,
                                         const qp_reflection_new *reflection, quipu_str key,
                                         quipu_error *reterr)
@@ -85,6 +86,10 @@ static quipu_status import_memory_check(const qp_observation_new *observation,
             : qp_memory_numbers(reflection->token_count, reflection->source_start_index,
                                 reflection->source_end_index, generation, reterr);
 
+    if (status == QUIPU_OK &&
+        (observation != NULL ? observation->number : reflection->number) < 0) {
+        return qp_error_set(reterr, QUIPU_INVALID, "a memory has a negative number");
+    }
     return status == QUIPU_OK ? qp_key_check(key, reterr) : status;
 }
 

@@ -399,6 +399,62 @@ static void a_correction_says_who_made_it_and_why(void **state)
     quipu_free(list);
 }
 
+/* Imports an export in which a memory has another number. */
+static quipu_status edit_import(quipu_store *store, const mt_stream *stream, const char *number,
+                                quipu_error *reterr)
+{
+    static const char from[] = "\"number\":1,";
+    const char *at = strstr(stream->p, "\"content\":\"From a file.\"");
+    mt_stream made = {0};
+    quipu_status status;
+
+    assert_non_null(at);
+    at = strstr(at, from);
+    assert_non_null(at);
+    T_OK(mt_write(&made, stream->p, (size_t)(at - stream->p)));
+    T_OK(mt_write(&made, number, strlen(number)));
+    at += strlen(from);
+    T_OK(mt_write(&made, at, stream->n - (size_t)(at - stream->p)));
+    status = mt_try_import(store, &made, 0, NULL, reterr);
+    mt_free(&made);
+    return status;
+}
+
+/* What verify would report does not come in, and what is at the limit does no harm. */
+static void numbers_of_an_import_are_those_that_a_memory_can_have(void **state)
+{
+    quipu_store *store = *state;
+    quipu_error err = {0};
+
+    T_NOT_SERVED("a server does not import");
+    for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
+        quipu_store *target = st_open_new(NULL, NULL);
+        quipu_memory memory = edit_fact("s", "From a file.");
+        quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+        quipu_memory_list *list = NULL;
+        mt_stream stream;
+
+        st_create(store, "s");
+        query.kind = memory.kind = (quipu_memory_kind)kind;
+        query.session_key = QUIPU_STR("s");
+        memory.generation = kind == QUIPU_REFLECTION ? 1 : 0;
+        (void)edit_save(store, &memory);
+        stream = mt_export(store, NULL);
+        T_STATUS(edit_import(target, &stream, "\"number\":-1,", &err), QUIPU_INVALID);
+        assert_non_null(strstr(err.message, "negative number"));
+        T_OK(edit_import(target, &stream, "\"number\":9223372036854775807,", &err));
+        memory.content = QUIPU_STR("Said later.");
+        (void)edit_save(target, &memory);
+        T_OK(quipu_memory_find(target, &query, NULL, &list, &err));
+        assert_int_equal(list->memories.count, 2);
+        quipu_free(list);
+        mt_clean(target);
+        mt_free(&stream);
+        quipu_close(target);
+        T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, &err));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +472,7 @@ int main(void)
         ST_TEST(texts_of_a_memory_have_limits),
         ST_TEST(a_memory_that_nobody_sees_is_refused),
         ST_TEST(an_export_carries_repeats_and_what_was_retired),
+        ST_TEST(numbers_of_an_import_are_those_that_a_memory_can_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
