@@ -890,6 +890,47 @@ static void the_largest_report_of_tokens_is_in_the_ledger(void **state)
     mt_clean(self->store);
 }
 
+/* A file must not fill the ledger of a session either, nor say what verify reports. */
+static void an_import_leaves_room_in_the_ledger(void **state)
+{
+    static const struct {
+        const char *from;
+        const char *to;
+        quipu_status status;
+    } cases[] = {
+        {"\"model_input\":1000", "\"model_input\":4611686018427387904", QUIPU_OK},
+        {"\"model_input\":1000", "\"model_input\":4611686018427387905", QUIPU_INVALID},
+        {"\"generation\":0", "\"generation\":9223372036854775807", QUIPU_INVALID},
+        {"\"watermark_tokens\":7", "\"watermark_tokens\":4611686018427387905", QUIPU_INVALID},
+    };
+    model_state *self = *state;
+    mt_stream stream;
+
+    T_NOT_SERVED("a server does not import");
+    st_create(self->store, "s");
+    st_append(self->store, "s", "I live in Oslo.");
+    (void)model_run_plain(self);
+    stream = mt_export(self->store, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        quipu_store *target = st_open_new(NULL, NULL);
+        mt_stream made = mt_replaced(&stream, "\"memory_scope\"", cases[i].from, cases[i].to);
+        quipu_memory_options options = model_options(self);
+        quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+        quipu_error err = {0};
+
+        T_STATUS(mt_try_import(target, &made, 0, NULL, &err), cases[i].status);
+        if (cases[i].status == QUIPU_OK) {
+            st_append(target, "s", "I live in Rome.");
+            T_OK(quipu_memory_run(target, &options, NULL, &ran, &err));
+            assert_int_equal(ran.model_calls, 1);
+            assert_int_equal(ran.failed, 0);
+        }
+        mt_free(&made);
+        quipu_close(target);
+    }
+    mt_free(&stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -918,6 +959,7 @@ int main(void)
         MODEL_TEST(a_line_that_is_active_again_is_known_as_before),
         MODEL_TEST(a_provider_that_lies_about_its_tokens_keeps_nobody_from_being_observed),
         MODEL_TEST(the_largest_report_of_tokens_is_in_the_ledger),
+        MODEL_TEST(an_import_leaves_room_in_the_ledger),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
