@@ -585,8 +585,8 @@ static quipu_status turn_context_pays(qp_turn *turn, const turn_context_plan *pl
     return status;
 }
 
-/* What stands with the input, and whether that, or condensed lines, are a reason after all. With one
- * tail more than are read, the next prompt would not begin like this one. */
+/* What stands with the input, and whether that, or condensed lines, are a reason after all. With
+ * one tail more than are read, the next prompt would not begin like this one. */
 static quipu_status turn_context_add(qp_turn *turn, const turn_context_plan *plan,
                                      quipu_error *reterr)
 {

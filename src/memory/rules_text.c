@@ -182,19 +182,30 @@ static size_t rules_text_behind(quipu_str text, size_t at)
     return end < text.n ? end + 1 : end;
 }
 
+/* The bytes of "<name" that a line begins with; 1 or less: it has no name. "<-", "< 5" and "<!--"
+ * are no markup with a name. */
+static size_t rules_text_name(quipu_str rest)
+{
+    size_t n = 1;
+
+    if (rest.p[0] != '<' || (rest.n > 1 && rest.p[1] == '-')) {
+        return 0;
+    }
+    while (n < rest.n && (rules_text_is_letter(rest.p[n]) || rest.p[n] == '_' || rest.p[n] == '-' ||
+                          rules_text_is_digit(rest.p[n]))) {
+        n++;
+    }
+    return n;
+}
+
 /* Where the markup that a line begins with ends: behind the line with "</name>", or at the line
  * itself when nothing closes it, so that it is one line. `rest` is the line without its indent. */
 static size_t rules_text_markup(qp_rules_walk *walk, quipu_str rest)
 {
     const quipu_str text = walk->text;
-    size_t n = 1;
+    const size_t n = rules_text_name(rest);
 
-    while (n < rest.n && (rules_text_is_letter(rest.p[n]) || rest.p[n] == '_' || rest.p[n] == '-' ||
-                          (rest.p[n] >= '0' && rest.p[n] <= '9'))) {
-        n++;
-    }
-    /* "<-", "< 5" and "<!--" are no markup with a name. */
-    if (rest.p[0] != '<' || n == 1 || rest.p[1] == '-') {
+    if (n <= 1) {
         return walk->at;
     }
     /* The name must be closed by the same name; nested ones of the same name end too early,
@@ -479,8 +490,8 @@ static bool rules_text_quoted(quipu_str text, bool quoted)
     return quoted;
 }
 
-/* Where the next mark of a quotation stands from `at` on; text.n: there is none. Each byte is looked
- * at once: a mark that is still ahead stays the next one. */
+/* Where the next mark of a quotation stands from `at` on; text.n: there is none. Each byte is read
+ * once: a mark that is still ahead stays the next one. */
 static size_t rules_text_mark(qp_rules_walk *walk)
 {
     if (walk->mark < walk->at) {

@@ -588,7 +588,7 @@ static void any_bytes_are_read_safely(void **state)
     }
 }
 
-/* Reads a text that begins with `head`, goes on with `body` up to `size` bytes, and ends with `tail`,
+/* Reads a text of `size` bytes that begins with `head`, goes on with `body` and ends with `tail`,
  * as sentences and as pieces. Returns how many sentences are kept. */
 static size_t rules_of_long(const char *head, const char *body, const char *tail, size_t size)
 {
