@@ -136,6 +136,10 @@ QUIPU_SLICE(quipu_model_messages, quipu_model_message)
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
+/* The most tokens that a report may name. A larger number counts as not reported: no request has so
+ * many, and sums of them would overflow. */
+#define QUIPU_USAGE_MAX (INT64_C(1) << 40)
+
 /* Tokens; -1 where the provider did not report them. */
 typedef struct quipu_usage {
     uint32_t struct_size;

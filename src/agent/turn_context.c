@@ -585,7 +585,8 @@ static quipu_status turn_context_pays(qp_turn *turn, const turn_context_plan *pl
     return status;
 }
 
-/* What stands with the input, and whether that, or condensed lines, are a reason after all. */
+/* What stands with the input, and whether that, or condensed lines, are a reason after all. With
+ * one tail more than are read, the next prompt would not begin like this one. */
 static quipu_status turn_context_add(qp_turn *turn, const turn_context_plan *plan,
                                      quipu_error *reterr)
 {
@@ -594,7 +595,7 @@ static quipu_status turn_context_add(qp_turn *turn, const turn_context_plan *pla
     quipu_status status = turn_context_fresh(turn, plan, &fits, reterr);
 
     assert(context->reason == QUIPU_CONTEXT_SAME);
-    if (status == QUIPU_OK && !fits) {
+    if (status == QUIPU_OK && (!fits || context->tail_count >= QP_CONTEXT_TAILS_MAX)) {
         context->reason = QUIPU_CONTEXT_WINDOW;
         return QUIPU_OK;
     }

@@ -81,6 +81,23 @@ static bool visible_is_mark(quipu_str text, size_t at)
            (blank && strchr(VISIBLE_BULLETS, text.p[at]) != NULL);
 }
 
+/* Whether the line of a text begins with the character at `i`, which has this kind. */
+static bool visible_begins(quipu_str text, size_t i, qp_visible kind)
+{
+    return kind == QP_VISIBLE_SEEN && !visible_is_mark(text, i);
+}
+
+bool qp_visible_shows(quipu_str text)
+{
+    bool shows = false;
+    size_t size = 0;
+
+    for (size_t i = 0; i < text.n && !shows; i += size) {
+        shows = visible_begins(text, i, qp_visible_kind(text.p + i, text.n - i, &size));
+    }
+    return shows;
+}
+
 /* Breaks wait until something is seen behind them, so that a line neither begins nor ends with
  * their blank. Blanks that were written stay as they are. */
 void qp_visible_put(qp_buf *buf, quipu_str text)
@@ -97,7 +114,7 @@ void qp_visible_put(qp_buf *buf, quipu_str text)
             broken = broken || kind == QP_VISIBLE_BREAK;
             continue;
         }
-        if (!begun && (kind != QP_VISIBLE_SEEN || visible_is_mark(text, i))) {
+        if (!begun && !visible_begins(text, i, kind)) {
             continue;
         }
         if (broken && begun) {

@@ -25,6 +25,9 @@ qp_visible qp_visible_kind(const char *p, size_t n, size_t *ret_size);
  * blanks and marks of headings, quotations and lists that it begins with. It gets no longer. */
 void qp_visible_put(qp_buf *buf, quipu_str text);
 
+/* Whether qp_visible_put() would write anything of a text. */
+bool qp_visible_shows(quipu_str text);
+
 /* Append a text that keeps its lines and tabs: each line behind the first begins with `indent`, so
  * that none passes for one that quipu writes, and no line is empty. Other controls become a blank,
  * hidden characters are left out. */

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/visible.h"
 
 #define ANSWER_BITS 262144    /* of the set of stretches: four for each of the longest text */
 #define ANSWER_REPEAT_MIN 240 /* bytes: a shorter text is no loop */
@@ -198,7 +199,7 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
     if (status == QUIPU_NOMEM) {
         return status;
     }
-    if (status != QUIPU_OK || line->text.n == 0) {
+    if (status != QUIPU_OK || !qp_visible_shows(line->text)) {
         return answer_wrong(why, "the text of an observation is missing, empty or too long");
     }
     if (!answer_range(item, shown, line) || !answer_replaces(item, shown, line)) {

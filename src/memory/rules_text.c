@@ -182,19 +182,31 @@ static size_t rules_text_behind(quipu_str text, size_t at)
     return end < text.n ? end + 1 : end;
 }
 
-/* Where the markup that a line begins with ends: behind the line with "</name>", or at `at` when
- * nothing closes it, so that it is one line. `rest` is the line without its indent. */
-static size_t rules_text_markup(quipu_str text, size_t at, quipu_str rest)
+/* The bytes of "<name" that a line begins with; 1 or less: it has no name. "<-", "< 5" and "<!--"
+ * are no markup with a name. */
+static size_t rules_text_name(quipu_str rest)
 {
     size_t n = 1;
 
+    if (rest.p[0] != '<' || (rest.n > 1 && rest.p[1] == '-')) {
+        return 0;
+    }
     while (n < rest.n && (rules_text_is_letter(rest.p[n]) || rest.p[n] == '_' || rest.p[n] == '-' ||
-                          (rest.p[n] >= '0' && rest.p[n] <= '9'))) {
+                          rules_text_is_digit(rest.p[n]))) {
         n++;
     }
-    /* "<-", "< 5" and "<!--" are no markup with a name. */
-    if (rest.p[0] != '<' || n == 1 || rest.p[1] == '-') {
-        return at;
+    return n;
+}
+
+/* Where the markup that a line begins with ends: behind the line with "</name>", or at the line
+ * itself when nothing closes it, so that it is one line. `rest` is the line without its indent. */
+static size_t rules_text_markup(qp_rules_walk *walk, quipu_str rest)
+{
+    const quipu_str text = walk->text;
+    const size_t n = rules_text_name(rest);
+
+    if (n <= 1) {
+        return walk->at;
     }
     /* The name must be closed by the same name; nested ones of the same name end too early,
      * which only shows more text. */
@@ -207,7 +219,9 @@ static size_t rules_text_markup(quipu_str text, size_t at, quipu_str rest)
             return rules_text_behind(text, (size_t)(p - text.p));
         }
     }
-    return at;
+    /* Too much was looked through: it may be enclosed, and is then not the user's word. */
+    walk->sought += (size_t)(text.p + text.n - (rest.p + n));
+    return walk->sought > QP_RULES_SOUGHT_MAX ? text.n : walk->at;
 }
 
 /* A mark of a block of code that a line begins with: how many of its characters; 0: there is none.
@@ -257,7 +271,7 @@ static void rules_text_skip(qp_rules_walk *walk)
             /* What follows a forwarded mail's first line is not the user's word. */
             next = walk->text.n;
         } else if (rest.n > 0 && rest.p[0] == '<') {
-            const size_t behind = rules_text_markup(walk->text, walk->at, rest);
+            const size_t behind = rules_text_markup(walk, rest);
 
             next = behind > next ? behind : next;
         } else if (line.n > 0 && !rules_text_is_foreign(line)) {
@@ -476,21 +490,36 @@ static bool rules_text_quoted(quipu_str text, bool quoted)
     return quoted;
 }
 
-/* Whether a quotation that a line before `at` left open is closed later. When the next mark opens
- * one, as behind a blank and before a word, the earlier was none, or nobody has closed it. */
-static bool rules_text_closes(quipu_str text, size_t at)
+/* Where the next mark of a quotation stands from `at` on; text.n: there is none. Each byte is read
+ * once: a mark that is still ahead stays the next one. */
+static size_t rules_text_mark(qp_rules_walk *walk)
 {
-    for (size_t i = at; i < text.n; i++) {
-        const size_t quote = rules_text_quote(text.p + i, text.n - i);
-
-        if (quote > 0) {
-            const bool behind = i == at || strchr(" \t\r\n(", text.p[i - 1]) != NULL;
-            const bool before = i + quote < text.n && rules_text_is_word(text.p[i + quote]);
-
-            return !(behind && before);
+    if (walk->mark < walk->at) {
+        for (walk->mark = walk->at; walk->mark < walk->text.n; walk->mark++) {
+            if (rules_text_quote(walk->text.p + walk->mark, walk->text.n - walk->mark) > 0) {
+                break;
+            }
         }
     }
-    return false;
+    return walk->mark < walk->text.n ? walk->mark : walk->text.n;
+}
+
+/* Whether a quotation that a line before `at` left open is closed later. When the next mark opens
+ * one, as behind a blank and before a word, the earlier was none, or nobody has closed it. */
+static bool rules_text_closes(qp_rules_walk *walk)
+{
+    const quipu_str text = walk->text;
+    const size_t i = rules_text_mark(walk);
+
+    assert(walk->at > 0 && walk->at <= i);
+    if (i == text.n) {
+        return false;
+    }
+    const size_t quote = rules_text_quote(text.p + i, text.n - i);
+    const bool behind = strchr(" \t\r\n(", text.p[i - 1]) != NULL;
+    const bool before = i + quote < text.n && rules_text_is_word(text.p[i + quote]);
+
+    return !(behind && before);
 }
 
 /* Splits a sentence into words; `quoted`: it begins inside of a quotation. */
@@ -538,7 +567,7 @@ static bool rules_text_begin(qp_rules_walk *walk)
     if (walk->at > 0 && walk->text.p[walk->at - 1] != '\n') {
         return walk->at < walk->text.n;
     }
-    walk->quoted = walk->quoted && rules_text_closes(walk->text, walk->at);
+    walk->quoted = walk->quoted && rules_text_closes(walk);
     if (!walk->quoted) {
         rules_text_skip(walk);
         if (walk->at < walk->text.n) {
@@ -577,20 +606,20 @@ bool qp_rules_next(qp_rules_walk *walk, qp_rules_sentence *ret)
 bool qp_rules_own(qp_rules_walk *walk, quipu_str *ret_text)
 {
     while (walk->at < walk->text.n && rules_text_begin(walk)) {
-        const quipu_str line = rules_text_line(walk->text, walk->at);
+        const quipu_str rest = {walk->text.p + walk->at, walk->text.n - walk->at};
         const bool quoted = walk->quoted;
         size_t quote = 0;
         size_t i = 0;
 
-        while (i < line.n && quote == 0) {
-            quote = rules_text_quote_at(line, i, quoted);
+        while (i < rest.n && rest.p[i] != '\n' && quote == 0) {
+            quote = rules_text_quote_at(rest, i, quoted);
             i += quote == 0;
         }
         walk->quoted = quoted != (quote > 0);
-        walk->at += quote > 0 ? i + quote : line.n + (walk->at + line.n < walk->text.n ? 1 : 0);
+        walk->at += quote > 0 ? i + quote : i + (i < rest.n ? 1 : 0);
         /* A piece inside of a quotation is passed over. */
         if (!quoted && i > 0) {
-            *ret_text = (quipu_str){line.p, i};
+            *ret_text = (quipu_str){rest.p, i};
             return true;
         }
     }

@@ -8,6 +8,9 @@
 #define QP_RULES_WORD_BYTES 24    /* a longer word is no cue: its lower case is cut */
 #define QP_RULES_SENTENCE_MIN 6   /* bytes; a shorter one says nothing */
 #define QP_RULES_SENTENCE_MAX 600 /* bytes; a longer one is a list or pasted */
+/* Bytes of a text that are looked through for the ends of markup that nothing closes. What stands
+ * behind more of it is passed over: each such line would cost as much as the whole rest. */
+#define QP_RULES_SOUGHT_MAX ((size_t)16 << 20)
 
 typedef struct qp_rules_word {
     char lower[QP_RULES_WORD_BYTES + 1]; /* ASCII in lower case, typographic apostrophes plain */
@@ -34,6 +37,8 @@ typedef struct qp_rules_walk {
     bool fenced;   /* inside of a block of code */
     char fence;    /* which began with `fences` of these... */
     size_t fences; /* ...and ends with as many */
+    size_t mark;   /* where the next mark of a quotation stands, from `at` on, once it was sought */
+    size_t sought; /* bytes that were looked through in vain, see QP_RULES_SOUGHT_MAX */
 } qp_rules_walk;
 
 /* The next sentence that a person may have written: blocks of code, indented lines, quoted lines,

@@ -210,11 +210,12 @@ static quipu_status answer_other(qp_answer *answer, const quipu_delta *delta, qu
     return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "out of memory");
 }
 
-/* -1 means "not reported" and leaves what is known. Anthropic reports the input at the start and
- * the output at the end. */
+/* -1 means "not reported" and leaves what is known, and so does a number that no request can have:
+ * everything behind this adds the numbers up. Anthropic reports the input at the start and the
+ * output at the end. */
 static void answer_usage_one(int64_t *have, int64_t reported)
 {
-    *have = reported >= 0 ? reported : *have;
+    *have = reported >= 0 && reported <= QUIPU_USAGE_MAX ? reported : *have;
 }
 
 /* Providers report usage more than once; the last report of each counter wins. */

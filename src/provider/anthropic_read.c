@@ -49,10 +49,10 @@ static bool anthropic_read_is(quipu_str type, const char *name)
 static quipu_status anthropic_read_usage(qp_wire_reader *reader, qp_json_node usage,
                                          quipu_error *reterr)
 {
-    int64_t fresh = qp_wire_count(usage, "input_tokens");
-    int64_t cached = qp_wire_count(usage, "cache_read_input_tokens");
-    int64_t written = qp_wire_count(usage, "cache_creation_input_tokens");
-    int64_t output = qp_wire_count(usage, "output_tokens");
+    int64_t fresh = qp_wire_tokens(usage, "input_tokens");
+    int64_t cached = qp_wire_tokens(usage, "cache_read_input_tokens");
+    int64_t written = qp_wire_tokens(usage, "cache_creation_input_tokens");
+    int64_t output = qp_wire_tokens(usage, "output_tokens");
 
     if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
         return QUIPU_OK;

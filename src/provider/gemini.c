@@ -314,15 +314,15 @@ static const qp_wire_reason gemini_reasons[] = {
  * counts are -1, which answer.c takes as not reported. */
 static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
 {
-    int64_t said = qp_wire_count(usage, "candidatesTokenCount");
-    int64_t thought = qp_wire_count(usage, "thoughtsTokenCount");
+    int64_t said = qp_wire_tokens(usage, "candidatesTokenCount");
+    int64_t thought = qp_wire_tokens(usage, "thoughtsTokenCount");
 
     if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
         return QUIPU_OK;
     }
-    reader->usage.input = qp_wire_count(usage, "promptTokenCount");
-    reader->usage.cached = qp_wire_count(usage, "cachedContentTokenCount");
-    reader->usage.total = qp_wire_count(usage, "totalTokenCount");
+    reader->usage.input = qp_wire_tokens(usage, "promptTokenCount");
+    reader->usage.cached = qp_wire_tokens(usage, "cachedContentTokenCount");
+    reader->usage.total = qp_wire_tokens(usage, "totalTokenCount");
     reader->usage.thoughts = thought;
     if (said >= 0 || thought >= 0) {
         reader->usage.output = (said > 0 ? said : 0) + (thought > 0 ? thought : 0);

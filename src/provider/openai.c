@@ -323,13 +323,13 @@ static quipu_status openai_usage(qp_wire_reader *reader, qp_json_node usage, qui
     if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
         return QUIPU_OK;
     }
-    reader->usage.input = qp_wire_count(usage, "prompt_tokens");
-    reader->usage.output = qp_wire_count(usage, "completion_tokens");
-    reader->usage.total = qp_wire_count(usage, "total_tokens");
+    reader->usage.input = qp_wire_tokens(usage, "prompt_tokens");
+    reader->usage.output = qp_wire_tokens(usage, "completion_tokens");
+    reader->usage.total = qp_wire_tokens(usage, "total_tokens");
     reader->usage.cached =
-        qp_wire_count(qp_wire_get(usage, "prompt_tokens_details"), "cached_tokens");
+        qp_wire_tokens(qp_wire_get(usage, "prompt_tokens_details"), "cached_tokens");
     reader->usage.thoughts =
-        qp_wire_count(qp_wire_get(usage, "completion_tokens_details"), "reasoning_tokens");
+        qp_wire_tokens(qp_wire_get(usage, "completion_tokens_details"), "reasoning_tokens");
     return qp_wire_put_usage(reader, reterr);
 }
 
@@ -533,8 +533,8 @@ static quipu_status openai_embed_read(qp_json_node root, quipu_arena *arena, qui
     }
     *usage = (quipu_usage)QUIPU_USAGE_INIT;
     /* -1 where the server reports none. */
-    usage->input = qp_wire_count(reported, "prompt_tokens");
-    usage->total = qp_wire_count(reported, "total_tokens");
+    usage->input = qp_wire_tokens(reported, "prompt_tokens");
+    usage->total = qp_wire_tokens(reported, "total_tokens");
     ret->usage = usage;
     return qp_wire_vectors(qp_wire_get(root, "data"), "embedding", arena, ret, reterr);
 }

@@ -217,6 +217,15 @@ int64_t qp_wire_count(qp_json_node object, const char *key)
     return value;
 }
 
+/* Tokens that a provider reports. What no request can have is as good as no report: readers add
+ * these numbers up. */
+int64_t qp_wire_tokens(qp_json_node usage, const char *key)
+{
+    const int64_t tokens = qp_wire_count(usage, key);
+
+    return tokens <= QUIPU_USAGE_MAX ? tokens : -1;
+}
+
 /* Passes a delta to the sink; its status, which may be the caller's own, ends the answer. */
 quipu_status qp_wire_put(qp_wire_reader *reader, const quipu_delta *delta, quipu_error *reterr)
 {

@@ -131,6 +131,9 @@ quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node);
 /* A member with a count; -1 when it is missing or negative. */
 int64_t qp_wire_count(qp_json_node object, const char *key);
 
+/* The same of tokens; also -1 beyond QUIPU_USAGE_MAX. */
+int64_t qp_wire_tokens(qp_json_node usage, const char *key);
+
 /* Pass a delta on to the sink. */
 quipu_status qp_wire_put(qp_wire_reader *reader, const quipu_delta *delta, quipu_error *reterr);
 quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, quipu_str text,

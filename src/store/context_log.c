@@ -25,7 +25,6 @@
 #define CONTEXT_LOG_TOKENS_MAX (INT64_C(1) << 36) /* of a prompt: its factor overflows nothing */
 /* Limits of one reading, so that a prompt costs the same however long its session and however large
  * its user's memory is. */
-#define CONTEXT_LOG_TAILS_MAX 4096   /* rows between a block and the newest row */
 #define CONTEXT_LOG_REFLECTIONS 64   /* the newest so many are offered... */
 #define CONTEXT_LOG_OFFERED 128      /* ...and so many observations of a priority */
 #define CONTEXT_LOG_CONDENSED_MAX 32 /* reflections of reflections between a line and its text */
@@ -419,7 +418,7 @@ static quipu_status context_log_tails(context_log_read *read, const qp_context_l
 {
     /* Two conditions on one field, which a literal can state only as two conditions. */
     const qp_context_log_where all[] = {{.seq = ent_ge(row->block_seq)}, {.seq = ent_le(row->seq)}};
-    const qp_context_log_query query = {.limit = CONTEXT_LOG_TAILS_MAX,
+    const qp_context_log_query query = {.limit = QP_CONTEXT_TAILS_MAX,
                                         .order = {QP_CONTEXT_LOG_BY_SEQ(ASC)},
                                         .where = {.session_number = ent_eq(row->session_number),
                                                   .tail = ENT_NOT_NULL,

@@ -17,6 +17,7 @@
 #include "store/store.h"
 
 #define QP_CONTEXT_LINES_MAX 512 /* lines of one block or tail */
+#define QP_CONTEXT_TAILS_MAX 512 /* tails behind a block: with so many it is made anew */
 #define QP_CONTEXT_LINE_SIZE 17  /* bytes of a line in a row: kind and section, then the id */
 
 /* Where a line stands in a block. A row keeps it, so that a later change of a memory's priority

@@ -71,7 +71,8 @@ static quipu_status import_memory_repeat(const qp_lines_import *run, const impor
                         same ? " already" : ", and says something else");
 }
 
-/* What a save would refuse as well. `observation` NULL: it is the reflection. */
+/* What a save would refuse as well, and verify reports. `observation` NULL: it is the
+ * reflection. */
 static quipu_status import_memory_check(const qp_observation_new *observation,
                                         const qp_reflection_new *reflection, quipu_str key,
                                         quipu_error *reterr)
@@ -85,6 +86,10 @@ static quipu_status import_memory_check(const qp_observation_new *observation,
             : qp_memory_numbers(reflection->token_count, reflection->source_start_index,
                                 reflection->source_end_index, generation, reterr);
 
+    if (status == QUIPU_OK &&
+        (observation != NULL ? observation->number : reflection->number) < 0) {
+        return qp_error_set(reterr, QUIPU_INVALID, "a memory has a negative number");
+    }
     return status == QUIPU_OK ? qp_key_check(key, reterr) : status;
 }
 
@@ -155,9 +160,10 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
     const qp_memory_charge spent = {made->model_calls, made->model_input, made->model_output,
                                     made->model_cost, made->model_unpriced};
 
-    if (made->watermark < 0 || made->watermark_tokens < 0 || made->generation < 0 ||
-        made->observe_tokens < 0 || !qp_memory_charge_is_sound(spent)) {
-        return qp_error_set(reterr, QUIPU_INVALID, "a scope of memory has a negative number");
+    if (made->watermark < 0 || !qp_memory_scope_counts(made->watermark_tokens, made->generation,
+                                                       made->observe_tokens, spent)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "a scope of memory has a number that it cannot have");
     }
     /* The key of a session's scope is the session's: behind another line it would move the
      * watermark of a session that this import has not stored. */

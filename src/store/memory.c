@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "base/visible.h"
 #include "store/maintain.h"
 #include "store/memory.h"
 #include "store/memory_scope.h"
@@ -392,6 +393,16 @@ static quipu_status memory_enum_check(const quipu_memory *memory, quipu_error *r
                                 (int)memory->priority, (int)memory->topic, (int)memory->state);
 }
 
+/* A text of blanks, hidden characters and marks alone would be an empty line in every prompt. One
+ * without a byte is refused by the schema's rule. */
+static quipu_status memory_text_check(quipu_str content, quipu_error *reterr)
+{
+    return content.n == 0 || qp_visible_shows(content)
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_INVALID,
+                              "the content has nothing that a reader sees; give a text");
+}
+
 /* At the server of a remote store: what comes back lies in the caller's list, or is dropped. */
 static quipu_status memory_save_ask(quipu_store *store, const qp_call *within, memory_call *save,
                                     quipu_error *reterr)
@@ -427,6 +438,9 @@ static quipu_status memory_save_check(memory_call *save, bool wants_list, quipu_
     }
     if (status == QUIPU_OK) {
         status = memory_enum_check(memory, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = memory_text_check(memory->content, reterr);
     }
     if (status == QUIPU_OK && memory_is_zero(memory->id) && qp_uuid_v4(&memory->id) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
@@ -662,6 +676,9 @@ static quipu_status memory_patch_read(memory_call *call, const quipu_memory_patc
                               "the bits are 0x%x and the priority %d; give QUIPU_MEMORY_SET_* or "
                               "QUIPU_MEMORY_RETIRE, and QUIPU_PRIORITY_*",
                               (unsigned)own->set, (int)own->priority);
+    }
+    if (status == QUIPU_OK && (own->set & QUIPU_MEMORY_SET_CONTENT) != 0) {
+        status = memory_text_check(own->content, reterr);
     }
     /* For memory_list_work(), which reads the row back by this id after the change. */
     call->memory.kind = own->kind;

@@ -6,6 +6,8 @@
 #include "base/sha256.h"
 #include "store/store.h"
 
+#define QP_MEMORY_SUPERSEDED "superseded" /* why a line is retired that a newer one replaces */
+
 /* The hash by which a repeat is recognized: SHA-256 of the content in lower case (ASCII), with
  * single blanks, without blanks and full stops at its end, and without characters that nobody sees
  * (base/visible.h). */

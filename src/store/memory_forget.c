@@ -233,16 +233,20 @@ static bool memory_forget_reads(quipu_str text, int64_t last_seq, qp_forgotten *
            (ret->count == 0 || ret->ranges[ret->count - 1].to <= last_seq);
 }
 
-/* Whether the numbers beside the watermark can be. The generation leaves room for the next commit,
- * which adds 1. */
+bool qp_memory_scope_counts(int64_t watermark_tokens, int64_t generation, int64_t observe_tokens,
+                            qp_memory_charge spent)
+{
+    return watermark_tokens >= 0 && watermark_tokens <= QP_TOKENS_TOTAL_MAX && generation >= 0 &&
+           generation < INT64_MAX && observe_tokens >= 0 && qp_memory_charge_is_sound(spent);
+}
+
 static bool memory_forget_counts(const qp_memory_scope *scope)
 {
     const qp_memory_charge spent = {scope->model_calls, scope->model_input, scope->model_output,
                                     scope->model_cost, scope->model_unpriced};
 
-    return scope->watermark_tokens >= 0 && scope->watermark_tokens <= QP_TOKENS_TOTAL_MAX &&
-           scope->generation >= 0 && scope->generation < INT64_MAX && scope->observe_tokens >= 0 &&
-           qp_memory_charge_is_sound(spent);
+    return qp_memory_scope_counts(scope->watermark_tokens, scope->generation, scope->observe_tokens,
+                                  spent);
 }
 
 bool qp_memory_scope_is_sound(const qp_memory_scope *scope, const qp_session *row)
@@ -252,6 +256,12 @@ bool qp_memory_scope_is_sound(const qp_memory_scope *scope, const qp_session *ro
 
     return memory_forget_counts(scope) && scope->watermark >= 0 && scope->watermark <= last_seq &&
            memory_forget_reads(scope->forgotten, last_seq, &forgotten);
+}
+
+/* A sum of the ledger that can be. */
+static int64_t memory_forget_spent(int64_t sum)
+{
+    return sum < 0 ? 0 : sum > QP_MEMORY_SPENT_MAX ? QP_MEMORY_SPENT_MAX : sum;
 }
 
 static int64_t memory_forget_least(int64_t number)
@@ -265,11 +275,11 @@ static void memory_forget_numbers(const qp_memory_scope *scope, qp_memory_scope_
     patch->generation = ent_set(
         scope->generation < INT64_MAX ? memory_forget_least(scope->generation) : (int64_t)0);
     patch->observe_tokens = ent_set(memory_forget_least(scope->observe_tokens));
-    patch->model_calls = ent_set(memory_forget_least(scope->model_calls));
-    patch->model_input = ent_set(memory_forget_least(scope->model_input));
-    patch->model_output = ent_set(memory_forget_least(scope->model_output));
-    patch->model_cost = ent_set(memory_forget_least(scope->model_cost));
-    patch->model_unpriced = ent_set(memory_forget_least(scope->model_unpriced));
+    patch->model_calls = ent_set(memory_forget_spent(scope->model_calls));
+    patch->model_input = ent_set(memory_forget_spent(scope->model_input));
+    patch->model_output = ent_set(memory_forget_spent(scope->model_output));
+    patch->model_cost = ent_set(memory_forget_spent(scope->model_cost));
+    patch->model_unpriced = ent_set(memory_forget_spent(scope->model_unpriced));
 }
 
 /* What a row says of messages: the watermark with its tokens, and what is forgotten. To begin again

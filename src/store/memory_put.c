@@ -21,7 +21,6 @@
 #include "base/visible.h"
 
 #define MEMORY_PUT_CHUNK 256 /* bytes that are hashed at a time */
-#define MEMORY_PUT_SUPERSEDED "superseded"
 
 /* ---- the hash ---------------------------------------------------------------------------------
  */
@@ -123,21 +122,21 @@ static quipu_status memory_put_number(const quipu_store *store, ent_db *db, quip
 
     assert(ent_depth(db) > 0);
     /* The first of a session that has none. */
-    *ret_number = 1;
+    *ret_number = 1; /* an imported number may be at the limit: then order is that of times */
     if (memory->kind == QUIPU_OBSERVATION) {
         const qp_observation_query query = {.limit = 1,
                                             .order = {QP_OBSERVATION_BY_NUMBER(DESC)},
                                             .where = {.session_key = key, .tenant = tenant}};
         qp_observation_list list = {0};
         status = qp_observation_find(db, scratch, &query, &list, reterr);
-        *ret_number += list.n > 0 ? list.items[0].number : 0;
+        *ret_number = qp_sum(1, list.n > 0 ? list.items[0].number : 0);
     } else {
         const qp_reflection_query query = {.limit = 1,
                                            .order = {QP_REFLECTION_BY_NUMBER(DESC)},
                                            .where = {.session_key = key, .tenant = tenant}};
         qp_reflection_list list = {0};
         status = qp_reflection_find(db, scratch, &query, &list, reterr);
-        *ret_number += list.n > 0 ? list.items[0].number : 0;
+        *ret_number = qp_sum(1, list.n > 0 ? list.items[0].number : 0);
     }
     return status;
 }
@@ -238,7 +237,7 @@ static quipu_status memory_put_rethink(const memory_put *put, ent_db *db, quipu_
     saved->id = list.items[0].id;
     return qp_reflection_update(
         db, &(qp_reflection_where){.tenant = tenant, .id = ent_eq(saved->id)},
-        &(qp_reflection_patch){.times = ent_set(list.items[0].times + 1)}, NULL, reterr);
+        &(qp_reflection_patch){.times = ent_set(qp_sum(list.items[0].times, 1))}, NULL, reterr);
 }
 
 /* Retire what the memory replaces, which counts in the same scope: an id is no permission, and that
@@ -255,7 +254,7 @@ static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quip
     const qp_reflection_where own_thought[] = {{.scope = ent_eq(put->scope)},
                                                {.session_key = ent_eq(memory->session_key)}};
     const ent_patch_time now = ent_set(quipu_time_now());
-    const ent_patch_text why = ent_set(QUIPU_STR(MEMORY_PUT_SUPERSEDED));
+    const ent_patch_text why = ent_set(QUIPU_STR(QP_MEMORY_SUPERSEDED));
     const bool observes = memory->kind == QUIPU_OBSERVATION;
     bool there = false;
     quipu_status status =

@@ -389,39 +389,147 @@ quipu_status qp_memory_reflect_commit(quipu_store *store, const qp_call *call,
 /* ---- what is condensed no more ------------------------------------------------------------------
  */
 
+/* Whether the scope or the session has a line of this content that is active. */
+static quipu_status memory_reflect_has_seen(const quipu_store *store, ent_db *db,
+                                            const qp_observation *row, quipu_bytes hash,
+                                            bool *ret_has, quipu_error *reterr)
+{
+    const qp_observation_where either[] = {{.session_key = ent_eq(row->session_key)},
+                                           {.scope = ent_eq(row->scope)}};
+
+    return qp_observation_exists(db,
+                                 &(qp_observation_where){.tenant = ent_eq(store->tenant),
+                                                         .content_hash = ent_eq(hash),
+                                                         .any_of = either,
+                                                         .any_n = row->scope.p != NULL ? 2 : 1},
+                                 ret_has, reterr);
+}
+
+/* The same of a reflection. */
+static quipu_status memory_reflect_has_thought(const quipu_store *store, ent_db *db,
+                                               const qp_reflection *row, quipu_bytes hash,
+                                               bool *ret_has, quipu_error *reterr)
+{
+    const qp_reflection_where either[] = {{.session_key = ent_eq(row->session_key)},
+                                          {.scope = ent_eq(row->scope)}};
+
+    return qp_reflection_exists(db,
+                                &(qp_reflection_where){.tenant = ent_eq(store->tenant),
+                                                       .content_hash = ent_eq(hash),
+                                                       .any_of = either,
+                                                       .any_n = row->scope.p != NULL ? 2 : 1},
+                                ret_has, reterr);
+}
+
+/* What becomes of a condensed line whose reflection goes: it is active again, and known by its
+ * content as before. One that was said again meanwhile stays retired: the newer line has its
+ * place. */
+typedef struct memory_reflect_wake {
+    uint8_t digest[QP_SHA256_SIZE];
+    quipu_bytes hash; /* points to `digest`; absent: the line was saved without an origin */
+    bool again;
+} memory_reflect_wake;
+
+static void memory_reflect_wake_begin(quipu_str content, quipu_str origin, memory_reflect_wake *ret)
+{
+    *ret = (memory_reflect_wake){.again = false};
+    if (origin.n > 0) {
+        qp_memory_hash(content, ret->digest);
+        ret->hash = (quipu_bytes){ret->digest, sizeof(ret->digest)};
+    }
+}
+
+static quipu_status memory_reflect_wake_seen(const quipu_store *store, ent_db *db,
+                                             const qp_observation *row, quipu_error *reterr)
+{
+    qp_observation_patch patch = {.condensed_into = ENT_CLEAR};
+    quipu_status status = QUIPU_OK;
+    memory_reflect_wake wake;
+
+    memory_reflect_wake_begin(row->content, row->origin, &wake);
+    if (wake.hash.n > 0) {
+        status = memory_reflect_has_seen(store, db, row, wake.hash, &wake.again, reterr);
+    }
+    if (wake.again) {
+        patch.retired_why = ent_set(QUIPU_STR(QP_MEMORY_SUPERSEDED));
+    } else {
+        patch.retired_at = (ent_patch_time)ENT_CLEAR;
+        patch.retired_why = (ent_patch_text)ENT_CLEAR;
+        patch.content_hash = wake.hash.n > 0 ? ent_set(wake.hash) : (ent_patch_bytes)ENT_CLEAR;
+    }
+    return status == QUIPU_OK
+               ? qp_observation_update(db,
+                                       &(qp_observation_where){.tenant = ent_eq(store->tenant),
+                                                               .id = ent_eq(row->id)},
+                                       &patch, NULL, reterr)
+               : status;
+}
+
+/* The same of a reflection: rows and patches of the two entities have types of their own. */
+static quipu_status memory_reflect_wake_thought(const quipu_store *store, ent_db *db,
+                                                const qp_reflection *row, quipu_error *reterr)
+{
+    qp_reflection_patch patch = {.condensed_into = ENT_CLEAR};
+    quipu_status status = QUIPU_OK;
+    memory_reflect_wake wake;
+
+    memory_reflect_wake_begin(row->content, row->origin, &wake);
+    if (wake.hash.n > 0) {
+        status = memory_reflect_has_thought(store, db, row, wake.hash, &wake.again, reterr);
+    }
+    if (wake.again) {
+        patch.retired_why = ent_set(QUIPU_STR(QP_MEMORY_SUPERSEDED));
+    } else {
+        patch.retired_at = (ent_patch_time)ENT_CLEAR;
+        patch.retired_why = (ent_patch_text)ENT_CLEAR;
+        patch.content_hash = wake.hash.n > 0 ? ent_set(wake.hash) : (ent_patch_bytes)ENT_CLEAR;
+    }
+    return status == QUIPU_OK
+               ? qp_reflection_update(
+                     db,
+                     &(qp_reflection_where){.tenant = ent_eq(store->tenant), .id = ent_eq(row->id)},
+                     &patch, NULL, reterr)
+               : status;
+}
+
 /* By the scope, which has an index; and by the session, whose lines had another scope before it had
- * a user. */
+ * a user. Row by row, the oldest first: of two that say the same one is active. */
 quipu_status qp_memory_uncondense(const quipu_store *store, ent_db *db, const qp_reflection *gone,
                                   quipu_error *reterr)
 {
-    const qp_observation_where seen[] = {{.session_key = ent_eq(gone->session_key)},
-                                         {.scope = ent_eq(gone->scope)}};
-    const qp_reflection_where thought[] = {{.session_key = ent_eq(gone->session_key)},
-                                           {.scope = ent_eq(gone->scope)}};
+    const ent_where_text key = ent_eq(gone->session_key);
+    const ent_where_text scope = ent_eq(gone->scope);
+    const qp_observation_where seen[] = {{.session_key = key}, {.scope = scope}};
+    const qp_reflection_where thought[] = {{.session_key = key}, {.scope = scope}};
     /* A row of a program that knows no scopes counts in its session. */
     const size_t sides = gone->scope.p != NULL ? 2 : 1;
-    quipu_status status = qp_observation_update(
-        db,
-        &(qp_observation_where){.tenant = ent_eq(store->tenant),
-                                .condensed_into = ent_eq(gone->id),
-                                .any_of = seen,
-                                .any_n = sides},
-        &(qp_observation_patch){
-            .retired_at = ENT_CLEAR, .retired_why = ENT_CLEAR, .condensed_into = ENT_CLEAR},
-        NULL, reterr);
+    const qp_observation_query seen_query = {.order = {QP_OBSERVATION_BY_NUMBER(ASC)},
+                                             .where = {.tenant = ent_eq(store->tenant),
+                                                       .condensed_into = ent_eq(gone->id),
+                                                       .any_of = seen,
+                                                       .any_n = sides}};
+    const qp_reflection_query thought_query = {.order = {QP_REFLECTION_BY_NUMBER(ASC)},
+                                               .where = {.tenant = ent_eq(store->tenant),
+                                                         .condensed_into = ent_eq(gone->id),
+                                                         .any_of = thought,
+                                                         .any_n = sides}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_observation_list lines = {0};
+    qp_reflection_list texts = {0};
+    quipu_status status = qp_observation_find(db, &arena, &seen_query, &lines, reterr);
 
     assert(ent_depth(db) > 0);
-    return status == QUIPU_OK
-               ? qp_reflection_update(db,
-                                      &(qp_reflection_where){.tenant = ent_eq(store->tenant),
-                                                             .condensed_into = ent_eq(gone->id),
-                                                             .any_of = thought,
-                                                             .any_n = sides},
-                                      &(qp_reflection_patch){.retired_at = ENT_CLEAR,
-                                                             .retired_why = ENT_CLEAR,
-                                                             .condensed_into = ENT_CLEAR},
-                                      NULL, reterr)
-               : status;
+    for (size_t i = 0; i < lines.n && status == QUIPU_OK; i++) {
+        status = memory_reflect_wake_seen(store, db, &lines.items[i], reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_reflection_find(db, &arena, &thought_query, &texts, reterr);
+    }
+    for (size_t i = 0; i < texts.n && status == QUIPU_OK; i++) {
+        status = memory_reflect_wake_thought(store, db, &texts.items[i], reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
 }
 
 /* Only a reflection that was said more than once can be another session's, too: a session usually

@@ -62,11 +62,20 @@ typedef struct qp_memory_charge {
     int64_t unpriced; /* calls whose model has no price */
 } qp_memory_charge;
 
-/* Whether it can be: no number is negative. */
+/* The most that a ledger can have: what is added to it never overflows. */
+#define QP_MEMORY_SPENT_MAX (INT64_C(1) << 62)
+
+/* Whether a ledger can be. */
 static inline bool qp_memory_charge_is_sound(qp_memory_charge charge)
 {
-    return charge.calls >= 0 && charge.input >= 0 && charge.output >= 0 && charge.cost >= 0 &&
-           charge.unpriced >= 0;
+    const int64_t sums[] = {charge.calls, charge.input, charge.output, charge.cost,
+                            charge.unpriced};
+    bool sound = true;
+
+    for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+        sound = sound && sums[i] >= 0 && sums[i] <= QP_MEMORY_SPENT_MAX;
+    }
+    return sound;
 }
 
 /* Where a session stands. */
@@ -252,6 +261,11 @@ QUIPU_MUST_USE quipu_status qp_memory_uncondense(const quipu_store *store, ent_d
 /* The same for the reflections of a session that goes, as far as other sessions have such lines. */
 QUIPU_MUST_USE quipu_status qp_memory_uncondense_shared(const quipu_store *store, ent_db *db,
                                                         quipu_str key, quipu_error *reterr);
+
+/* Whether numbers of a row can be, those beside its watermark. The generation leaves room for the
+ * next commit, which adds 1. */
+bool qp_memory_scope_counts(int64_t watermark_tokens, int64_t generation, int64_t observe_tokens,
+                            qp_memory_charge spent);
 
 /* Delete what the store keeps about observing a session: its row and its jobs. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db,

@@ -64,7 +64,7 @@ static void prompts_with_odd_memories_are_built_again_byte_for_byte(void **state
                    "a\x01\x1b[2Jb\xe2\x80\xae"
                    "c\tz");
     (void)context_says(world, "one", 0);
-    context_stands(world, "s", "\xe2\x80\x8b\n");
+    context_stands(world, "s", "\xe2\x80\x8b\n- \n.\xe2\x80\x8b");
     turn = context_says(world, "two", 0);
     context = context_get(world->store, turn.last_seq - 1, QUIPU_OK);
     assert_true(context->exact);

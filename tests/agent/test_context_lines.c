@@ -6,6 +6,7 @@
 
 #define LINES_LONG 4000 /* bytes of a long text */
 #define LINES_BLOCK 512 /* QP_CONTEXT_LINES_MAX */
+#define LINES_TAILS 512 /* QP_CONTEXT_TAILS_MAX */
 
 /* The session of the fixture that Lango observed, and the lines of it that are not retired here. */
 #define LINES_LANGO "telegram:123:456"
@@ -192,6 +193,60 @@ static void a_block_has_so_many_lines_and_no_more(void **state)
     assert_null(strstr(context_prompt(world), "- Wish 0.\n"));
     assert_non_null(strstr(context_prompt(world), "- Wish 1.\n"));
     assert_non_null(strstr(context_prompt(world), "- Wish 512."));
+}
+
+/* The next prompt, which is logged, in a budget that nothing uses up. */
+static quipu_context *lines_context(context_world *world)
+{
+    quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
+    quipu_context *context = NULL;
+    quipu_error err = {0};
+
+    options.flags = QUIPU_CONTEXT_LOG;
+    options.key = QUIPU_STR("s");
+    options.model = QUIPU_STR("m");
+    options.provider = QUIPU_STR("p");
+    options.token_budget = 1000000;
+    options.memory_tokens = 200000;
+    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    return context;
+}
+
+/* A line with each input: behind the last tail that a prompt may have the block takes them in, and
+ * every prompt that says nothing else begins with the one before. */
+static void a_prompt_has_so_many_tails_and_no_more(void **state)
+{
+    context_world *world = *state;
+    char *before = NULL;
+    char text[40];
+
+    for (int i = 0; i <= LINES_TAILS + 1; i++) {
+        (void)snprintf(text, sizeof(text), "Wish %d.", i);
+        context_stands(world, "s", text);
+        context_append(world->store, QUIPU_ROLE_USER, "Hello.");
+
+        quipu_context *context = lines_context(world);
+        char *prompt = context_noted(context);
+
+        assert_int_equal(context->reason, i == 0                 ? QUIPU_CONTEXT_FIRST
+                                          : i == LINES_TAILS + 1 ? QUIPU_CONTEXT_WINDOW
+                                                                 : QUIPU_CONTEXT_SAME);
+        if (context->reason == QUIPU_CONTEXT_SAME) {
+            context_assert_begins(prompt, before);
+        }
+        assert_non_null(strstr(prompt, text));
+        free(before);
+        before = prompt;
+        if (i >= LINES_TAILS) {
+            quipu_context *past = context_get(world->store, context->last_seq, QUIPU_OK);
+
+            assert_true(past->exact);
+            quipu_free(past);
+        }
+        quipu_free(context);
+        context_append(world->store, QUIPU_ROLE_ASSISTANT, "Fine.");
+    }
+    free(before);
 }
 
 /* Lines with inputs have used up what memory has: the block is made anew, and says so. */
@@ -537,6 +592,7 @@ int main(void)
         CONTEXT_TEST(older_lines_are_sent_although_the_window_shows_many_newer_ones),
         CONTEXT_TEST(summaries_are_sent_although_many_newer_reflections_stand),
         CONTEXT_TEST(a_block_has_so_many_lines_and_no_more),
+        CONTEXT_TEST(a_prompt_has_so_many_tails_and_no_more),
         LINES_TEST(standing_line_reaches_the_next_turn_when_observations_fill_the_block),
         LINES_TEST(standing_line_is_not_held_up_by_an_older_one_that_does_not_fit),
         LINES_TEST(standing_line_that_finds_no_room_makes_the_block_anew),

@@ -14,6 +14,7 @@ static void visible_check(const char *text, const char *line)
     assert_int_equal(buf.n, strlen(line));
     assert_memory_equal(buf.n > 0 ? buf.p : "", line, buf.n);
     assert_true(buf.n <= strlen(text));
+    assert_int_equal(qp_visible_shows(quipu_cstr(text)), buf.n > 0);
     qp_buf_free(&buf);
 }
 

@@ -64,6 +64,23 @@ static inline void mt_free(mt_stream *stream)
     *stream = (mt_stream){0};
 }
 
+/* A copy in which `from` is `to` where it stands first behind `behind`. */
+static inline mt_stream mt_replaced(const mt_stream *stream, const char *behind, const char *from,
+                                    const char *to)
+{
+    const char *at = strstr(stream->p, behind);
+    mt_stream made = {0};
+
+    assert_non_null(at);
+    at = strstr(at, from);
+    assert_non_null(at);
+    assert_int_equal(mt_write(&made, stream->p, (size_t)(at - stream->p)), QUIPU_OK);
+    assert_int_equal(mt_write(&made, to, strlen(to)), QUIPU_OK);
+    at += strlen(from);
+    assert_int_equal(mt_write(&made, at, stream->n - (size_t)(at - stream->p)), QUIPU_OK);
+    return made;
+}
+
 static inline mt_stream mt_export(quipu_store *store, const quipu_export_options *options)
 {
     mt_stream stream = {0};

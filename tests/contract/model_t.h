@@ -25,7 +25,8 @@ typedef struct model_fake {
     quipu_status fail;
     bool hangs;
     bool no_usage;
-    quipu_cancel *cancels;                   /* set before it answers, or NULL */
+    int64_t reports;       /* tokens that it says it used, in and out; 0: 1,000 and 100 */
+    quipu_cancel *cancels; /* set before it answers, or NULL */
     void (*before)(struct model_fake *self); /* called before it answers, or NULL */
     int calls;
     char *asked; /* all questions together */
@@ -94,8 +95,8 @@ static inline quipu_status model_generate(void *ctx, const quipu_model_params *p
         (void)snprintf(reterr->message, sizeof(reterr->message), "the endpoint is gone");
         return self->fail;
     }
-    usage.input = 1000;
-    usage.output = 100;
+    usage.input = self->reports > 0 ? self->reports : 1000;
+    usage.output = self->reports > 0 ? self->reports : 100;
     status = model_put(
         sink, (quipu_delta){.kind = QUIPU_DELTA_TEXT, .text = quipu_cstr(self->answer)}, reterr);
     if (status == QUIPU_OK && !self->no_usage) {

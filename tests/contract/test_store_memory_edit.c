@@ -311,6 +311,25 @@ static void texts_of_a_memory_have_limits(void **state)
     T_OK(quipu_memory_update(store, &patch, NULL, NULL, NULL));
 }
 
+/* It would be an empty line in every prompt. */
+static void a_memory_that_nobody_sees_is_refused(void **state)
+{
+    static const char *const texts[] = {"", " ", "\n\t\n", "\xe2\x80\x8b", "\xc2\xa0", "- #"};
+    quipu_store *store = *state;
+    quipu_memory memory = edit_fact("s", "seen");
+    quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
+
+    patch.kind = QUIPU_OBSERVATION;
+    patch.id = edit_save(store, &memory);
+    patch.set = QUIPU_MEMORY_SET_CONTENT;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        memory.content = patch.content = quipu_cstr(texts[i]);
+        T_STATUS(quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, NULL, NULL),
+                 QUIPU_INVALID);
+        T_STATUS(quipu_memory_update(store, &patch, NULL, NULL, NULL), QUIPU_INVALID);
+    }
+}
+
 static void an_export_carries_repeats_and_what_was_retired(void **state)
 {
     quipu_store *store = *state;
@@ -380,6 +399,52 @@ static void a_correction_says_who_made_it_and_why(void **state)
     quipu_free(list);
 }
 
+/* Imports an export in which a memory has another number. */
+static quipu_status edit_import(quipu_store *store, const mt_stream *stream, const char *number,
+                                quipu_error *reterr)
+{
+    mt_stream made = mt_replaced(stream, "\"content\":\"From a file.\"", "\"number\":1,", number);
+    quipu_status status = mt_try_import(store, &made, 0, NULL, reterr);
+
+    mt_free(&made);
+    return status;
+}
+
+/* What verify would report does not come in, and what is at the limit does no harm. */
+static void numbers_of_an_import_are_those_that_a_memory_can_have(void **state)
+{
+    quipu_store *store = *state;
+    quipu_error err = {0};
+
+    T_NOT_SERVED("a server does not import");
+    for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
+        quipu_store *target = st_open_new(NULL, NULL);
+        quipu_memory memory = edit_fact("s", "From a file.");
+        quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+        quipu_memory_list *list = NULL;
+        mt_stream stream;
+
+        st_create(store, "s");
+        query.kind = memory.kind = (quipu_memory_kind)kind;
+        query.session_key = QUIPU_STR("s");
+        memory.generation = kind == QUIPU_REFLECTION ? 1 : 0;
+        (void)edit_save(store, &memory);
+        stream = mt_export(store, NULL);
+        T_STATUS(edit_import(target, &stream, "\"number\":-1,", &err), QUIPU_INVALID);
+        assert_non_null(strstr(err.message, "negative number"));
+        T_OK(edit_import(target, &stream, "\"number\":9223372036854775807,", &err));
+        memory.content = QUIPU_STR("Said later.");
+        (void)edit_save(target, &memory);
+        T_OK(quipu_memory_find(target, &query, NULL, &list, &err));
+        assert_int_equal(list->memories.count, 2);
+        quipu_free(list);
+        mt_clean(target);
+        mt_free(&stream);
+        quipu_close(target);
+        T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, &err));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,7 +460,9 @@ int main(void)
         ST_TEST(an_edit_changes_what_is_known_and_how_it_is_recognized),
         ST_TEST(a_change_of_an_unknown_id_or_of_nothing_is_refused),
         ST_TEST(texts_of_a_memory_have_limits),
+        ST_TEST(a_memory_that_nobody_sees_is_refused),
         ST_TEST(an_export_carries_repeats_and_what_was_retired),
+        ST_TEST(numbers_of_an_import_are_those_that_a_memory_can_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -705,9 +705,10 @@ static void a_line_that_begins_to_stand_comes_from_the_words_that_made_it_stand(
 /* ---- reflections that drop ----------------------------------------------------------------------
  */
 
-/* So many lines of high priority about cities. */
-/* Lines about cities first..first+count-1, as an observer saves them. */
-static void hostile_know_of(model_state *self, const char *key, int first, int count)
+/* Lines of high priority about cities first..first+count-1, as an observer saves them: all of one
+ * message, or with the message 0 each of its own. */
+static void hostile_know_from(model_state *self, const char *key, int first, int count,
+                              int64_t message)
 {
     static const char *const cities[] = {"Oslo", "Rome", "Lima", "Bern", "Kyoto", "Quito"};
 
@@ -720,9 +721,14 @@ static void hostile_know_of(model_state *self, const char *key, int first, int c
                        cities[i]);
         line.content = quipu_cstr(text);
         line.token_count = quipu_token_estimate(line.content);
-        line.source_start = line.source_end = 1;
+        line.source_start = line.source_end = message > 0 ? message : i + 1;
         (void)hostile_save(self->store, &line);
     }
+}
+
+static void hostile_know_of(model_state *self, const char *key, int first, int count)
+{
+    hostile_know_from(self, key, first, count, 1);
 }
 
 static void hostile_know(model_state *self, int count)
@@ -815,6 +821,116 @@ static void a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goe
     mt_clean(self->store);
 }
 
+/* What is active again is known as before: said again it is counted, and one that was said again
+ * while it was condensed is there once. */
+static void a_line_that_is_active_again_is_known_as_before(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+    quipu_memory_list *list = NULL;
+
+    options.reflect_tokens = 20;
+    st_create(self->store, "s");
+    for (int i = 0; i < 5; i++) {
+        st_append(self->store, "s", "hello");
+    }
+    (void)model_run_plain(self);
+    hostile_know_from(self, "s", 0, 5, 0);
+    self->fake.answer = "{\"reflection\":\"Customers in cities pay late.\"}";
+    assert_int_equal(model_run(self, &options).condensed, 5);
+    hostile_know_from(self, "s", 3, 1, 0); /* the fourth is said again */
+    T_OK(hostile_forget(self->store, "s", 5, 5));
+    assert_int_equal(model_count(self->store, "s", QUIPU_REFLECTION), 0);
+    assert_int_equal(model_count(self->store, "s", QUIPU_OBSERVATION), 4);
+    hostile_know_from(self, "s", 0, 4, 0);
+    list = model_list(self->store, "s", QUIPU_OBSERVATION, 0);
+    assert_int_equal(list->memories.count, 4);
+    for (size_t i = 0; i < list->memories.count; i++) {
+        assert_int_equal(quipu_memory_at(list->memories, i)->times, 2);
+    }
+    quipu_free(list);
+    mt_clean(self->store);
+}
+
+/* ---- what it costs ------------------------------------------------------------------------------
+ */
+
+/* A server that counts wrongly, once, must not fill the ledger of its user for good. */
+static void a_provider_that_lies_about_its_tokens_keeps_nobody_from_being_observed(void **state)
+{
+    model_state *self = *state;
+    static const int64_t lies[] = {INT64_MAX, INT64_MAX, QUIPU_USAGE_MAX + 1, 500};
+    quipu_memory_progress at;
+
+    hostile_session(self->store, "ann", "ann");
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        st_append(self->store, "ann", "I live in Oslo.");
+        self->fake.reports = lies[i];
+        assert_int_equal(model_run_plain(self).failed, 0);
+    }
+    at = model_status(self->store, "ann", NULL);
+    assert_int_equal(at.watermark, 4);
+    assert_int_equal(at.model_calls, 4);
+    /* What cannot be is not reported: the texts are estimated instead. */
+    assert_true(at.model_input > 500 && at.model_input < 100000);
+    assert_true(at.model_output >= 500 && at.model_output < 1000);
+    mt_clean(self->store);
+}
+
+/* The most that a report may say is counted as it is. */
+static void the_largest_report_of_tokens_is_in_the_ledger(void **state)
+{
+    model_state *self = *state;
+
+    st_create(self->store, "s");
+    st_append(self->store, "s", "I live in Oslo.");
+    self->fake.reports = QUIPU_USAGE_MAX;
+    assert_int_equal(model_run_plain(self).failed, 0);
+    assert_int_equal(model_status(self->store, "s", NULL).model_input, QUIPU_USAGE_MAX);
+    mt_clean(self->store);
+}
+
+/* A file must not fill the ledger of a session either, nor say what verify reports. */
+static void an_import_leaves_room_in_the_ledger(void **state)
+{
+    static const struct {
+        const char *from;
+        const char *to;
+        quipu_status status;
+    } cases[] = {
+        {"\"model_input\":1000", "\"model_input\":4611686018427387904", QUIPU_OK},
+        {"\"model_input\":1000", "\"model_input\":4611686018427387905", QUIPU_INVALID},
+        {"\"generation\":0", "\"generation\":9223372036854775807", QUIPU_INVALID},
+        {"\"watermark_tokens\":7", "\"watermark_tokens\":4611686018427387905", QUIPU_INVALID},
+    };
+    model_state *self = *state;
+    mt_stream stream;
+
+    T_NOT_SERVED("a server does not import");
+    st_create(self->store, "s");
+    st_append(self->store, "s", "I live in Oslo.");
+    (void)model_run_plain(self);
+    stream = mt_export(self->store, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        quipu_store *target = st_open_new(NULL, NULL);
+        mt_stream made = mt_replaced(&stream, "\"memory_scope\"", cases[i].from, cases[i].to);
+        quipu_memory_options options = model_options(self);
+        quipu_memory_ran ran = QUIPU_MEMORY_RAN_INIT;
+        quipu_error err = {0};
+
+        T_STATUS(mt_try_import(target, &made, 0, NULL, &err), cases[i].status);
+        if (cases[i].status == QUIPU_OK) {
+            st_append(target, "s", "I live in Rome.");
+            T_OK(quipu_memory_run(target, &options, NULL, &ran, &err));
+            assert_int_equal(ran.model_calls, 1);
+            assert_int_equal(ran.failed, 0);
+        }
+        mt_free(&made);
+        quipu_close(target);
+    }
+    mt_free(&stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -840,6 +956,10 @@ int main(void)
         MODEL_TEST(a_reflection_that_says_nothing_of_its_lines_is_refused),
         MODEL_TEST(a_line_that_a_reflection_leaves_out_stays),
         MODEL_TEST(a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goes),
+        MODEL_TEST(a_line_that_is_active_again_is_known_as_before),
+        MODEL_TEST(a_provider_that_lies_about_its_tokens_keeps_nobody_from_being_observed),
+        MODEL_TEST(the_largest_report_of_tokens_is_in_the_ledger),
+        MODEL_TEST(an_import_leaves_room_in_the_ledger),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

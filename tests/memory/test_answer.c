@@ -64,6 +64,27 @@ static void a_line_has_so_many_bytes_and_no_more(void **state)
     free(lines);
 }
 
+/* Blanks, hidden characters and marks of lists are no text. */
+static void a_line_that_nobody_sees_is_refused(void **state)
+{
+    static const char *const texts[] = {"\xe2\x80\x8b", "\xc2\xa0", "- ", "##", "x"};
+    qp_answer_lines *lines = calloc(1, sizeof(*lines));
+
+    (void)state;
+    assert_non_null(lines);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char answer[300];
+
+        (void)snprintf(answer, sizeof(answer),
+                       "{\"observations\":[{\"text\":\"%s\",\"priority\":\"standing\",\"topic\":"
+                       "\"person\",\"from\":1,\"to\":1,\"subject\":\"\",\"about\":\"\","
+                       "\"replaces\":0}]}",
+                       texts[i]);
+        T_STATUS(answer_read(strdup(answer), lines), i == 4 ? QUIPU_OK : QUIPU_INVALID);
+    }
+    free(lines);
+}
+
 /* A reflection of `size` bytes that do not repeat. */
 static quipu_status answer_reflect(size_t size, int64_t tokens)
 {
@@ -304,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_has_so_many_lines_and_no_more),
         cmocka_unit_test(a_line_has_so_many_bytes_and_no_more),
+        cmocka_unit_test(a_line_that_nobody_sees_is_refused),
         cmocka_unit_test(a_reflection_is_three_quarters_of_its_lines_at_most),
         cmocka_unit_test(a_text_that_loops_is_found_and_prose_is_not),
         cmocka_unit_test(messages_calls_and_results_have_a_line_each),

@@ -588,6 +588,63 @@ static void any_bytes_are_read_safely(void **state)
     }
 }
 
+/* Reads a text of `size` bytes that begins with `head`, goes on with `body` and ends with `tail`,
+ * as sentences and as pieces. Returns how many sentences are kept. */
+static size_t rules_of_long(const char *head, const char *body, const char *tail, size_t size)
+{
+    char *text = malloc(size);
+    const size_t end = size - strlen(tail);
+    const quipu_message message = {.role = QUIPU_ROLE_USER, .seq = 1, .content = {text, size}};
+    static qp_rules_found found;
+    quipu_str own;
+    size_t count;
+
+    assert_non_null(text);
+    memcpy(text, head, strlen(head));
+    for (size_t n = strlen(head), k = 0; n < end; n++, k++) {
+        text[n] = body[k % strlen(body)];
+    }
+    memcpy(text + end, tail, strlen(tail));
+    qp_rules_observe(&message, &found);
+    count = found.count;
+    for (qp_rules_walk walk = {.text = message.content}; qp_rules_own(&walk, &own);) {
+        assert_true(own.n > 0);
+    }
+    free(text);
+    return count;
+}
+
+/* Texts for which a reader that looks ahead at every line or mark takes hours. */
+static void a_text_of_any_form_costs_what_its_length_says(void **state)
+{
+    static const char *const forms[][3] = {
+        {"", "\"", ""},                   /* marks of quotations in one line */
+        {"", "`a ", ""},                  /* and words between them */
+        {"A \"b\n", "\n", "\" c."},       /* lines inside of one quotation */
+        {"A \"b\n", "Some text\n", "\""}, /* the same with prose */
+        {"", "<a>\n", ""},                /* markup that nothing closes */
+        {"", "<a>\n</b>\n", ""},          /* or that is closed by another name */
+        {"", "{\"a\":", ""},              /* JSON without line ends */
+        {"", "mail:\n", ""},              /* documents that are announced */
+        {"", "a.b:", ""}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        (void)rules_of_long(forms[i][0], forms[i][1], forms[i][2], (size_t)8 << 20);
+    }
+}
+
+static void ends_of_markup_are_sought_in_so_many_bytes_and_no_more(void **state)
+{
+    static const char head[] = "<a>\nI prefer tea.\n";
+
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        assert_int_equal(rules_of_long(head, "\n", "", strlen("<a") + QP_RULES_SOUGHT_MAX + more),
+                         1 - more);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -611,6 +668,8 @@ int main(void)
         cmocka_unit_test(a_year_is_a_date_from_nineteen_hundred_to_twenty_two_hundred),
         cmocka_unit_test(a_sentence_has_so_many_words_and_no_more),
         cmocka_unit_test(any_bytes_are_read_safely),
+        cmocka_unit_test(a_text_of_any_form_costs_what_its_length_says),
+        cmocka_unit_test(ends_of_markup_are_sought_in_so_many_bytes_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,35 @@ static void run_end(run *self)
     {.struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_FINISH, .finish = (why)}
 #define BEGIN(self, deltas) run_begin(self, deltas, sizeof(deltas) / sizeof((deltas)[0]))
 
+/* A number that no request can have is as good as none. */
+static void the_largest_usage_is_reported_and_a_larger_one_is_not(void **state)
+{
+    for (int64_t more = 0; more < 2; more++) {
+        const quipu_usage usage = {.struct_size = (uint32_t)sizeof(usage),
+                                   .input = QUIPU_USAGE_MAX + more,
+                                   .output = QUIPU_USAGE_MAX,
+                                   .total = INT64_MAX,
+                                   .cached = INT64_MAX,
+                                   .cache_write = -1,
+                                   .thoughts = -1};
+        const quipu_delta deltas[] = {TEXT_DELTA("Hello"),
+                                      {.struct_size = (uint32_t)sizeof(quipu_delta),
+                                       .kind = QUIPU_DELTA_USAGE,
+                                       .usage = &usage},
+                                      FINISH_DELTA(QUIPU_FINISH_STOP)};
+        run self;
+
+        (void)state;
+        BEGIN(&self, deltas);
+        T_OK(run_go(&self));
+        assert_true(self.response.usage->input == (more == 0 ? QUIPU_USAGE_MAX : -1));
+        assert_true(self.response.usage->output == QUIPU_USAGE_MAX);
+        assert_true(self.response.usage->total == (more == 0 ? 2 * QUIPU_USAGE_MAX : -1));
+        assert_true(self.response.usage->cached == -1);
+        run_end(&self);
+    }
+}
+
 static void partial_texts_then_one_complete_answer(void **state)
 {
     const quipu_usage usage = {.struct_size = (uint32_t)sizeof(usage),
@@ -474,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(partial_texts_then_one_complete_answer),
+        cmocka_unit_test(the_largest_usage_is_reported_and_a_larger_one_is_not),
         cmocka_unit_test(model_of_the_request_wins),
         cmocka_unit_test(system_instruction_is_the_first_message),
         cmocka_unit_test(tool_is_complete_only_with_its_arguments),
