@@ -102,6 +102,11 @@ quipu_status quipu_provider_embed(const quipu_provider *provider,
         return qp_error_set(reterr, QUIPU_CORRUPT, "%zu vectors came back for %zu texts",
                             embeddings.count, given.text_count);
     }
+    /* The values are an array of the caller's embedder: nothing may be read where there is none. */
+    if (status == QUIPU_OK && embeddings.dimensions > 0 && embeddings.values == NULL) {
+        return qp_error_set(reterr, QUIPU_CORRUPT, "no vectors came back for %zu texts",
+                            given.text_count);
+    }
     /* A provider that counts nothing leaves it NULL. */
     if (status == QUIPU_OK && embeddings.usage != NULL) {
         status = provider_usage(embeddings.usage, arena, &embeddings.usage, reterr);

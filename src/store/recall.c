@@ -25,10 +25,12 @@
 #include "store/recall_memory.h"
 #include "store/recall_scope.h"
 
-/* Both are of the ranker's heap, 56 bytes an item: a page of 10 keeps 104 of a scope of any
- * size. */
-#define RECALL_SPARE 64 /* more of the best than are wanted, in case some are repeated texts... */
-#define RECALL_GROWTH 4 /* ...and this many times as many as are wanted */
+/* How many of the best are read for a limit: for 10 hits 104. Those that the ranker knows to be
+ * repeated, empty or beyond the budget are passed over without being read or counted. Where rows
+ * turn out to be repeated or empty, more are read. */
+#define RECALL_SPARE 64  /* more than are wanted... */
+#define RECALL_GROWTH 4  /* ...and this many times as many as are wanted */
+#define RECALL_REPEATS 4 /* rows that are read at most, times those that are looked at */
 
 /* The result that callers get; its arena owns hits and texts. */
 typedef struct recall_results {
@@ -67,8 +69,8 @@ typedef struct recall_reading {
 static bool recall_read_row(void *ctx, const qp_message *row)
 {
     recall_reading *reading = ctx;
-    const qp_recall_input input = {reading->group, row->seq, row->author, row->content,
-                                   row->timestamp};
+    const qp_recall_input input = {reading->group, row->seq,       row->author,
+                                   row->content,   row->timestamp, row->tokens};
 
     reading->status = qp_recall_ranker_add(reading->ranker, &input);
     return reading->status == QUIPU_OK;
@@ -149,9 +151,36 @@ typedef struct recall_loading {
     const qp_recall_memories *memories;
     quipu_recall_hit *hits;
     uint8_t (*hashes)[QP_SHA256_SIZE]; /* of the hits, to compare memories; NULL: without them */
+    uint64_t *digests;                 /* of the texts that became hits... */
+    uint64_t empty;                    /* ...and of the empty text, which never does */
     size_t taken;
-    int64_t left; /* of the budget */
+    size_t repeats; /* rows that were read for nothing: repeated or empty */
+    int64_t left;   /* of the budget */
 } recall_loading;
+
+/* What the ranker has found: so many as were wanted so far. */
+typedef struct recall_ranked {
+    qp_recall_ranker *ranker;
+    size_t looks; /* how many are wanted first */
+    size_t wanted;
+    qp_recall_best *best;
+    size_t count;
+    size_t at; /* the next one; those before were looked at */
+} recall_ranked;
+
+/* Whether the ranker knows that one of the best becomes no hit. Equal digests are equal texts. */
+static bool recall_is_out(const recall_loading *loading, const qp_recall_best *best)
+{
+    size_t at = 0;
+
+    if (best->tokens > loading->left || best->digest == loading->empty) {
+        return true;
+    }
+    while (at < loading->taken && loading->digests[at] != best->digest) {
+        at++;
+    }
+    return best->digest != 0 && at < loading->taken;
+}
 
 /* Whether a text is among the hits already. Messages are compared byte by byte: a quotation is a
  * text of its own. Memories are compared as the store compares them, by what a reader sees. Hits
@@ -274,8 +303,11 @@ static quipu_status recall_take(recall_loading *loading, const qp_recall_best *b
     }
     const int64_t tokens = item != NULL ? recall_memory_tokens(&item->memory) : row->tokens;
 
-    if (content.n == 0 || tokens > loading->left ||
-        recall_is_repeated(loading, content, hash, item != NULL)) {
+    if (content.n == 0 || recall_is_repeated(loading, content, hash, item != NULL)) {
+        loading->repeats++;
+        return QUIPU_OK;
+    }
+    if (tokens > loading->left) {
         return QUIPU_OK;
     }
     status = item != NULL ? recall_fill_memory(arena, &item->memory, hit)
@@ -287,66 +319,113 @@ static quipu_status recall_take(recall_loading *loading, const qp_recall_best *b
     if (hash != NULL) {
         memcpy(loading->hashes[loading->taken], hash, QP_SHA256_SIZE);
     }
+    loading->digests[loading->taken] = qp_recall_digest(content);
     loading->left -= tokens;
     loading->taken++;
     return QUIPU_OK;
 }
 
-/* Loads the best, messages by their keys with one read each, from the first on, until there are
- * enough: without messages that have no text or a text that a better hit has, and without what does
- * not fit into the budget. */
-static quipu_status recall_load(const recall_call *call, ent_db *db, const qp_recall_scope *scope,
-                                const qp_recall_memories *memories, const qp_recall_best *best,
-                                size_t count, quipu_error *reterr)
+/* Room for the hits and what they are compared by. */
+static quipu_status recall_loading_begin(recall_loading *loading, quipu_error *reterr)
 {
-    quipu_arena *arena = &call->results->head.arena;
-    const size_t limit = (size_t)call->options.limit;
-    recall_loading loading = {.call = call,
-                              .db = db,
-                              .scope = scope,
-                              .memories = memories,
-                              .hits = qp_arena_take(arena, limit * sizeof(*loading.hits)),
-                              .left = call->options.budget > 0 ? call->options.budget : INT64_MAX};
-    quipu_arena scratch = QUIPU_ARENA_INIT;
-    quipu_status status = loading.hits != NULL ? QUIPU_OK : recall_nomem(QUIPU_NOMEM, reterr);
+    quipu_arena *arena = &loading->call->results->head.arena;
+    const size_t limit = (size_t)loading->call->options.limit;
+    const bool remembers = loading->memories->count > 0;
 
-    if (status == QUIPU_OK && memories->count > 0) {
-        loading.hashes = qp_arena_take(arena, limit * sizeof(*loading.hashes));
-        status = loading.hashes != NULL ? QUIPU_OK : recall_nomem(QUIPU_NOMEM, reterr);
+    loading->hits = qp_arena_take(arena, limit * sizeof(*loading->hits));
+    loading->digests = qp_arena_take(arena, limit * sizeof(*loading->digests));
+    loading->empty = qp_recall_digest(QUIPU_STR(""));
+    if (remembers) {
+        loading->hashes = qp_arena_take(arena, limit * sizeof(*loading->hashes));
     }
-    for (size_t i = 0; i < count && loading.taken < limit && status == QUIPU_OK; i++) {
-        const qp_message *row = NULL;
+    return loading->hits != NULL && loading->digests != NULL &&
+                   (!remembers || loading->hashes != NULL)
+               ? QUIPU_OK
+               : recall_nomem(QUIPU_NOMEM, reterr);
+}
 
-        if (best[i].seq > 0) {
-            status = qp_message_get(db, &scratch, recall_part_of(scope, &best[i])->holder,
-                                    best[i].seq, &row, reterr);
+/* Loads one of the best: a message by its key, with one read. */
+static quipu_status recall_load_one(recall_loading *loading, const qp_recall_best *best,
+                                    quipu_arena *scratch, quipu_error *reterr)
+{
+    const qp_message *row = NULL;
+    quipu_status status = QUIPU_OK;
+
+    if (best->seq > 0) {
+        status = qp_message_get(loading->db, scratch, recall_part_of(loading->scope, best)->holder,
+                                best->seq, &row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = recall_take(loading, best, row, reterr);
+    }
+    quipu_arena_reset(scratch);
+    return status;
+}
+
+/* The best, one after the other; at the end of those that are ranked, several times as many are
+ * ranked, which begin with the same ones. *ret_best is NULL when there are no more. */
+static quipu_status recall_next(recall_ranked *ranked, const qp_recall_scope *scope,
+                                const qp_recall_best **ret_best, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    assert(ranked->at <= ranked->count && ranked->count <= ranked->wanted);
+    if (ranked->at == ranked->wanted) {
+        ranked->wanted = ranked->at == 0 ? ranked->looks : RECALL_GROWTH * ranked->wanted;
+        status = qp_recall_ranker_best(ranked->ranker, scope->parts, scope->part_count,
+                                       ranked->wanted, &ranked->best, &ranked->count);
+    }
+    if (status != QUIPU_OK) {
+        return recall_nomem(status, reterr);
+    }
+    *ret_best = ranked->at < ranked->count ? &ranked->best[ranked->at++] : NULL;
+    return QUIPU_OK;
+}
+
+/* Takes hits from the first of the best on, until there are enough: without messages that have no
+ * text or a text that a better hit has, and without what does not fit into the budget. */
+static quipu_status recall_load(recall_loading *loading, qp_recall_ranker *ranker,
+                                quipu_error *reterr)
+{
+    const size_t limit = (size_t)loading->call->options.limit;
+    recall_ranked ranked = {.ranker = ranker, .looks = RECALL_SPARE + RECALL_GROWTH * limit};
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    quipu_status status = recall_loading_begin(loading, reterr);
+    size_t reads = 0;
+    bool more = true;
+
+    while (status == QUIPU_OK && more && loading->taken < limit &&
+           reads - loading->repeats < ranked.looks && reads < RECALL_REPEATS * ranked.looks) {
+        const qp_recall_best *best = NULL;
+
+        status = recall_next(&ranked, loading->scope, &best, reterr);
+        more = best != NULL;
+        if (status == QUIPU_OK && more && !recall_is_out(loading, best)) {
+            reads++;
+            status = recall_load_one(loading, best, &scratch, reterr);
         }
-        if (status == QUIPU_OK) {
-            status = recall_take(&loading, &best[i], row, reterr);
-        }
-        quipu_arena_reset(&scratch);
     }
     quipu_arena_free(&scratch);
-    call->results->pub.hits = quipu_recall_hits_of(loading.hits, loading.taken);
+    loading->call->results->pub.hits = quipu_recall_hits_of(loading->hits, loading->taken);
     return status;
 }
 
 /* ---- the call ---------------------------------------------------------------------------------
  */
 
-/* Reads all parts, ranks and loads. More of the best are taken than are wanted, because messages
- * without text, repeated texts and those beyond the budget are only known once their rows are
- * loaded; a recall that runs out of them has fewer hits than its limit. */
+/* Reads all parts, ranks and loads. */
 static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu_arena *scratch,
                                       const qp_recall_scope *scope,
                                       const qp_recall_memories *memories,
                                       const qp_recall_question *question, quipu_error *reterr)
 {
     quipu_recall_results *pub = &call->results->pub;
-    const size_t wanted = RECALL_SPARE + RECALL_GROWTH * (size_t)call->options.limit;
+    recall_loading loading = {.call = call,
+                              .db = db,
+                              .scope = scope,
+                              .memories = memories,
+                              .left = call->options.budget > 0 ? call->options.budget : INT64_MAX};
     qp_recall_ranker *ranker = qp_arena_take(scratch, sizeof(*ranker));
-    qp_recall_best *best = NULL;
-    size_t count = 0;
     quipu_status status;
 
     if (ranker == NULL) {
@@ -365,10 +444,7 @@ static quipu_status recall_rank_scope(const recall_call *call, ent_db *db, quipu
     }
     pub->vectors = (int64_t)qp_recall_ranker_vectors(ranker);
     if (status == QUIPU_OK && (ranker->texts > 0 || pub->vectors > 0)) {
-        status =
-            qp_recall_ranker_best(ranker, scope->parts, scope->part_count, wanted, &best, &count);
-        status = status == QUIPU_OK ? recall_load(call, db, scope, memories, best, count, reterr)
-                                    : recall_nomem(status, reterr);
+        status = recall_load(&loading, ranker, reterr);
     }
     qp_recall_ranker_free(ranker);
     return status;

@@ -19,10 +19,12 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/blake2b.h"
 #include "ent/bm25.h"
 
 #define RECALL_RANK_BYTES_MAX ((size_t)1 << 40) /* of records: memory ends before */
 #define RECALL_RANK_REACH 2                     /* how far a neighbour counts */
+#define RECALL_RANK_DIGEST_MAX 256              /* bytes of a text that gets a digest: 2 blocks */
 
 const qp_recall_weights qp_recall_weights_default = {.k1 = QP_BM25_K1,
                                                      .b = QP_BM25_B,
@@ -41,6 +43,8 @@ typedef struct recall_rank_doc {
     uint32_t group;  /* its session, by its place in the scope */
     uint32_t length; /* words of content and author */
     size_t first;    /* of its counts */
+    uint64_t digest; /* of a message's content; 0: none */
+    int64_t tokens;  /* of a message */
     uint16_t count;
     bool pair;   /* two words stand side by side as in the question */
     bool author; /* the question names its author */
@@ -119,9 +123,27 @@ void qp_recall_ranker_free(qp_recall_ranker *ranker)
     qp_buf_free(&ranker->memories);
 }
 
+uint64_t qp_recall_digest(quipu_str text)
+{
+    static const uint8_t none[QP_BLAKE2B_SALT] = {0};
+    uint8_t bytes[QP_BLAKE2B_SIZE];
+    qp_blake2b blake;
+    uint64_t digest;
+
+    static_assert(QP_BLAKE2B_PERSON == QP_BLAKE2B_SALT, "`none` is both");
+    if (text.n > RECALL_RANK_DIGEST_MAX) {
+        return 0;
+    }
+    qp_blake2b_begin(&blake, none, none);
+    qp_blake2b_add(&blake, text.p, text.n);
+    qp_blake2b_end(&blake, bytes);
+    memcpy(&digest, bytes, sizeof(digest));
+    return digest != 0 ? digest : 1;
+}
+
 /* Records the terms of a text in `docs`: those of its content, and of its author's name. */
 static void recall_rank_record(qp_recall_ranker *ranker, const qp_recall_input *input, bool dated,
-                               qp_buf *docs)
+                               uint64_t digest, qp_buf *docs)
 {
     const qp_recall_counts *content = &ranker->content;
     const qp_recall_counts *author = &ranker->author;
@@ -132,6 +154,8 @@ static void recall_rank_record(qp_recall_ranker *ranker, const qp_recall_input *
     doc.group = (uint32_t)input->group;
     doc.length = content->length + author->length;
     doc.first = ranker->counts.n / sizeof(recall_rank_count);
+    doc.digest = digest;
+    doc.tokens = input->tokens;
     doc.pair = content->pair;
     doc.author = author->met_count > 0;
     doc.date = dated;
@@ -194,7 +218,7 @@ quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker, const qp_recall_inpu
     if (recall_rank_met(ranker)) {
         recall_rank_record(ranker, input,
                            qp_recall_dates_match(&ranker->question->dates, input->timestamp),
-                           &ranker->docs);
+                           qp_recall_digest(input->content), &ranker->docs);
     }
     status = qp_buf_status(&ranker->docs);
     return status == QUIPU_OK ? qp_buf_status(&ranker->counts) : status;
@@ -211,7 +235,7 @@ quipu_status qp_recall_ranker_add_memory(qp_recall_ranker *ranker, const qp_reca
         return status;
     }
     if (recall_rank_met(ranker)) {
-        recall_rank_record(ranker, input, dated, &ranker->memories);
+        recall_rank_record(ranker, input, dated, 0, &ranker->memories);
     }
     status = qp_buf_status(&ranker->memories);
     return status == QUIPU_OK ? qp_buf_status(&ranker->counts) : status;
@@ -450,6 +474,8 @@ static qp_recall_best recall_rank_near(const recall_rank *rank, size_t at, int64
         }
         if (way == 0) {
             found.words = rank->words[i];
+            found.digest = rank->docs[i].digest;
+            found.tokens = rank->docs[i].tokens;
         } else {
             found.neighbours += rank->words[i] * (way == 1 ? weights->near : weights->far);
         }

@@ -59,6 +59,7 @@ typedef struct qp_recall_input {
     quipu_str author;
     quipu_str content;
     quipu_time timestamp;
+    int64_t tokens;
 } qp_recall_input;
 
 typedef struct qp_recall_ranker {
@@ -90,7 +91,13 @@ typedef struct qp_recall_best {
     double neighbours;
     double session;
     double vector;
+    uint64_t digest; /* of the message's content; 0: not known, as of one without a term */
+    int64_t tokens;  /* of a message with a term, otherwise 0 */
 } qp_recall_best;
+
+/* What a text is recognized by without its row: part of a cryptographic digest, so that nobody can
+ * write a text that hides another's. 0: it is longer than those that are said again and again. */
+uint64_t qp_recall_digest(quipu_str text);
 
 /* Begins with `groups` groups; free it in any case. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
@@ -117,9 +124,9 @@ QUIPU_MUST_USE quipu_status qp_recall_ranker_add_memory(qp_recall_ranker *ranker
 size_t qp_recall_ranker_vectors(const qp_recall_ranker *ranker);
 
 /* The best `wanted` messages and memories, best first; ties by group, memories before messages,
- * then the newest first. A message without any term is among them when its neighbours have some, or
- * when it has a vector. `parts` are all parts of all groups, by group and number: a number outside
- * of them is no message. QUIPU_NOMEM. */
+ * then the newest first. Asked again for more, it begins with the same ones. A message without any
+ * term is among them when its neighbours have some, or when it has a vector. `parts` are all parts
+ * of all groups, by group and number: a number outside of them is no message. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker,
                                                   const qp_recall_part *parts, size_t part_count,
                                                   size_t wanted, qp_recall_best **ret_best,

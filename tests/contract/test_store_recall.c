@@ -182,6 +182,52 @@ static void repeated_and_empty_texts_are_left_out(void **state)
     assert_string_equal(recalled(store, recall_session("a", "apple")), "a:3 ");
 }
 
+/* More of them than a recall would read: the answer stands behind them. */
+static void repeated_and_empty_texts_hide_no_others(void **state)
+{
+    quipu_store *store = *state;
+    quipu_recall_options options = recall_session("a", "apple");
+    quipu_message empty = {.role = QUIPU_ROLE_TOOL, .author = QUIPU_STR("apple")};
+    quipu_message same = st_says(QUIPU_ROLE_USER, "apple apple");
+    quipu_message many[500];
+    quipu_error err = {0};
+
+    st_create(store, "a");
+    st_append(store, "a", "one text of many words, behind whose end there stands an apple");
+    for (size_t i = 0; i < 500; i++) {
+        many[i] = i % 3 == 0 ? same : i % 3 == 1 ? empty : st_says(QUIPU_ROLE_ASSISTANT, "a pear");
+    }
+    T_OK(quipu_message_append(store, QUIPU_STR("a"), quipu_messages_of(many, 500), NULL, NULL, NULL,
+                              &err));
+    /* The pear stands between two of them. */
+    assert_string_equal(recalled(store, options), "a:500 a:499 a:1 ");
+    options.limit = 2;
+    assert_string_equal(recalled(store, options), "a:500 a:499 ");
+}
+
+/* The same of messages that are larger than the budget. */
+static void texts_beyond_the_budget_hide_no_others(void **state)
+{
+    quipu_store *store = *state;
+    quipu_recall_options options = recall_session("a", "apple pie");
+    char text[512];
+
+    st_create(store, "a");
+    st_append(store, "a", "one apple, and a pie that has nothing of it");
+    for (int i = 0; i < 300; i++) {
+        int n = snprintf(text, sizeof(text), "number%d", i);
+
+        while (n < 400) {
+            n += snprintf(text + n, sizeof(text) - (size_t)n, " apple pie");
+        }
+        st_append(store, "a", text);
+    }
+    options.budget = 40;
+    assert_string_equal(recalled(store, options), "a:1 ");
+    options.flags |= QUIPU_RECALL_MEMORIES;
+    assert_string_equal(recalled(store, options), "a:1 ");
+}
+
 static void a_budget_takes_whole_messages(void **state)
 {
     quipu_store *store = *state;
@@ -536,6 +582,8 @@ int main(void)
         ST_TEST(a_neighbour_of_a_match_is_found_behind_it),
         ST_TEST(score_parts_add_up_and_fall),
         ST_TEST(repeated_and_empty_texts_are_left_out),
+        ST_TEST(repeated_and_empty_texts_hide_no_others),
+        ST_TEST(texts_beyond_the_budget_hide_no_others),
         ST_TEST(a_budget_takes_whole_messages),
         ST_TEST(nobody_sees_what_another_user_said),
         ST_TEST(the_scope_of_a_fork_has_what_it_shares),

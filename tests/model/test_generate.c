@@ -499,9 +499,44 @@ static void provider_without_an_id_is_named_in_errors(void **state)
     quipu_arena_free(&arena);
 }
 
+/* It says how many vectors there are, and gives none. */
+static quipu_status embed_nothing(void *ctx, const quipu_embed_request *request,
+                                  const quipu_call_options *call, quipu_arena *arena,
+                                  quipu_embeddings *ret_embeddings, quipu_error *reterr)
+{
+    (void)ctx;
+    (void)call;
+    (void)arena;
+    (void)reterr;
+    ret_embeddings->count = request->text_count;
+    ret_embeddings->dimensions = 3;
+    return QUIPU_OK;
+}
+
+static void an_answer_without_its_vectors_is_refused(void **state)
+{
+    const quipu_str texts[] = {{"one", 3}};
+    quipu_embed_request request = {.struct_size = (uint32_t)sizeof(request),
+                                   .model = QUIPU_STR("e"),
+                                   .texts = texts,
+                                   .text_count = 1};
+    quipu_embeddings found = QUIPU_EMBEDDINGS_INIT;
+    quipu_provider provider = {.generate = script_generate, .embed = embed_nothing};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_error error = {0};
+
+    (void)state;
+    T_STATUS(quipu_provider_embed(&provider, &request, NULL, &arena, &found, &error),
+             QUIPU_CORRUPT);
+    assert_non_null(strstr(error.message, "no vectors came back"));
+    assert_int_equal(found.count, 0);
+    quipu_arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_without_its_vectors_is_refused),
         cmocka_unit_test(partial_texts_then_one_complete_answer),
         cmocka_unit_test(the_largest_usage_is_reported_and_a_larger_one_is_not),
         cmocka_unit_test(model_of_the_request_wins),
