@@ -1,6 +1,6 @@
 /* The session cache, white-box: when an append reads its session's row, when it does not, and that
  * it is the right row each time, also when another process wrote in between. How many statements an
- * append sends is checked where the engine knows of other writers by itself (SQLite); what is
+ * append sends is checked where the engine notices other writers by itself (SQLite); what is
  * stored, on both. */
 #include "contract/batch_t.h"
 #include "contract/history_t.h"

@@ -249,6 +249,16 @@ class Words(Tree):
         self.put("docs/a.md", "fine\nwhat it is told\n")
         self.fails("words", "docs/a.md:2")
 
+    def test_quoted_texts_of_tests_are_words_of_users(self):
+        self.put("tests/base/test_x.c", HEAD + 'static const char x[] = "Tell me";\n')
+        self.put("bindings/go/x_test.go", '// The user\'s wish.\nconst x = "tell me"\n')
+        self.passes("words")
+        self.put("tests/base/test_x.c", HEAD + "int x; /* the user's wish, it's told */\n")
+        self.fails("words", "tests/base/test_x.c:2")
+        self.put("tests/base/test_x.c", HEAD)
+        self.put("bindings/go/x.go", 'const x = "tell me"\n')
+        self.fails("words", "bindings/go/x.go:1")
+
 
 class Headers(Tree):
     def test_good_header_passes(self):
