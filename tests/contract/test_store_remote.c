@@ -657,7 +657,7 @@ static void nobody_at_an_address_is_an_error_at_once(void **state)
     remote_refused("unix:/nonexistent/quipu.sock", NULL, QUIPU_IO, "onnect");
 }
 
-/* ---- answers that no server of quipu gives ---------------------------------------------------- */
+/* ---- answers that no server of quipu gives --------------------------------------------------- */
 
 #define FAKE_REQUEST_MAX 16384
 
