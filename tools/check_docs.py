@@ -25,6 +25,12 @@ CITED = re.compile(
     r"(?<![\w/.$<-])((?:apps|bench|bindings|cmake|docs|entgen|examples|include|schema|src|tests"
     r"|tools)/[\w./-]*\w)(?![\w*<$%{(]|/?[*<$%{])"
 )
+# The bare name of a C source or header, in comments of C and on the pages that lead to files.
+NAMED = re.compile(r"(?<![\w/.$<*-])([a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[ch])(?![\w*(-]|\.[\w*])")
+NAMES_IN = re.compile(
+    r"(?:src|include|apps|entgen|tests|bench)/.*\.[ch]|(?:ARCHITECTURE|CONTRIBUTING)\.md"
+)
+ELSEWHERE = {"sqlite3.h"}  # of a library
 # Folders of notes that were never part of the repository.
 OUTSIDE = re.compile(r"(?<![\w/])(?:contracts|seeds|design)/[\w.-]*")
 
@@ -133,9 +139,13 @@ def comments(path, text):
     return [(0, prose(text))]
 
 
-def check_cited(root, path, text, report):
-    """Paths that a page or a comment cites."""
+def check_cited(root, path, text, names, report):
+    """Paths and names of files that a page or a comment cites; `names`: of those that exist."""
     for start, part in comments(path, text):
+        for match in NAMED.finditer(part) if NAMES_IN.fullmatch(str(path)) else ():
+            if match.group(1) not in names:
+                line = text.count("\n", 0, start + match.start()) + 1
+                report.bad(path, line, f"cites {match.group(1)}, which does not exist")
         for match in CITED.finditer(part):
             if not exists(root, path, match.group(1)):
                 line = text.count("\n", 0, start + match.start()) + 1
@@ -149,11 +159,12 @@ def check_pages(root, report, fix):
     """Index, links and cited paths; returns how many files were read."""
     check_index(root, report, fix)
     paths = qptools.files(root, ("*.md", "*.c", "*.h", "*.go", "*.py", "*.sh", "*.ent", "*.1"))
+    names = {path.name for path in paths} | ELSEWHERE
     for path in paths:
         text = (root / path).read_text(encoding="utf-8", errors="replace")
         if path.suffix == ".md":
             check_links(root, path, text, report)
-        check_cited(root, path, text, report)
+        check_cited(root, path, text, names, report)
     return len(paths)
 
 

@@ -355,6 +355,10 @@ class Docs(Tree):
         self.passes("docs")
         self.put("src/store/tail.c", HEAD + "/* See src/store/gone.c. */\n")
         self.fails("docs", "src/store/tail.c", "cites src/store/gone.c, which does not exist")
+        self.put("src/store/tail.c", HEAD + "/* See group.c, <gone.h>, x/gone.c and gone.*. */\n")
+        self.passes("docs")
+        self.put("src/store/tail.c", HEAD + "/* See gone.h. */\n")
+        self.fails("docs", "src/store/tail.c", "cites gone.h, which does not exist")
 
     def test_a_path_outside_of_the_repository_fails(self):
         self.put("src/store/tail.c", HEAD + "/* As contracts/notes.md says. */\n")
