@@ -4,7 +4,7 @@ known statuses only; Since agrees with tools/symbols.txt; the programs have manu
 under docs/ is listed in docs/README.md, each relative link of a page leads to a file, and each path
 of the repository that a page or a comment cites exists. quipu(3) lists every exported quipu_
 function, names no function that does not exist, explains every status, and shows the first program
-of docs/guide.md."""
+of docs/guide.md. docs/logging.md has every event of the log."""
 
 import posixpath
 import re
@@ -18,6 +18,8 @@ INLINE = re.compile(r"^(?:QUIPU_MUST_USE )?static inline\b[^;{]*?\b(quipu_\w+)\s
 PAGE = "docs/man/quipu.3"
 
 INDEX = "docs/README.md"
+EVENTS = "docs/logging.md"
+EVENT = re.compile(r'QP_LOG\([^;"]*?QUIPU_LOG_\w+,\s*"\w+",\s*"(\w+)"')
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```|^(?: {4}|\t)[^\n]*", re.M | re.S)
 # A path below one of our folders; a pattern or a shell variable is no path.
@@ -208,6 +210,18 @@ def check_library_page(report, root, known):
     check_example(report, root, page)
 
 
+def check_events(report, root):
+    """The events that the library logs are in the guide."""
+    path = root / EVENTS
+    known = set(re.findall(r"`(\w+)`", path.read_text(encoding="utf-8"))) if path.exists() else ()
+    for source in qptools.files(root, ("*.c",), ("src",)):
+        text = (root / source).read_text(encoding="utf-8")
+        for match in EVENT.finditer(text):
+            if match.group(1) not in known:
+                line = text.count("\n", 0, match.start()) + 1
+                report.bad(source, line, f"the event {match.group(1)} is not in {EVENTS}")
+
+
 def main():
     parser = qptools.parser(__doc__)
     parser.add_argument("--fix", action="store_true", help="write the titles of decisions")
@@ -227,6 +241,7 @@ def main():
         if any((args.root / folder).glob("*.c")) and not (args.root / "docs/man" / page).exists():
             report.bad(f"docs/man/{page}", 0, f"{folder} has no manual page")
     check_library_page(report, args.root, known)
+    check_events(report, args.root)
     pages = check_pages(args.root, report, args.fix)
     report.finish(f"{count} exported functions, {pages} files")
 

@@ -360,6 +360,14 @@ class Docs(Tree):
         self.put("src/store/tail.c", HEAD + "/* See gone.h. */\n")
         self.fails("docs", "src/store/tail.c", "cites gone.h, which does not exist")
 
+    def test_an_event_of_the_log_that_the_guide_lacks_fails(self):
+        self.put("docs/logging.md", "| info | store | `open` |\n")
+        self.put("docs/README.md", "[a](logging.md)\n")
+        self.put("src/store/tail.c", HEAD + 'x(QP_LOG(log, QUIPU_LOG_INFO, "store",\n "open"));\n')
+        self.passes("docs")
+        self.put("src/store/tail.c", HEAD + 'x(QP_LOG(log, QUIPU_LOG_INFO, "store", "close"));\n')
+        self.fails("docs", "src/store/tail.c:2", "the event close is not in docs/logging.md")
+
     def test_a_path_outside_of_the_repository_fails(self):
         self.put("src/store/tail.c", HEAD + "/* As contracts/notes.md says. */\n")
         self.fails("docs", "which is not in the repository")
