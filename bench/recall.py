@@ -99,7 +99,7 @@ class Store:
 
     def embed(self):
         """Fill the store with vectors; how many."""
-        self.tell("E")
+        self.send("E")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 

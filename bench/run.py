@@ -98,7 +98,7 @@ def bench_of(result, benches):
 
 
 def select_benches(benches, bars, wanted):
-    """The benches whose name, or that of a bar of theirs, begins with `wanted`."""
+    """The benches whose name, or that of one of their bars, begins with `wanted`."""
     asked = {bench_of(name, benches) for name in bars if name.startswith(wanted)}
     return [name for name in benches if name.startswith(wanted) or name in asked]
 

@@ -4,7 +4,7 @@ known statuses only; Since agrees with tools/symbols.txt; the programs have manu
 under docs/ is listed in docs/README.md, each relative link of a page leads to a file, and each path
 of the repository that a page or a comment cites exists. quipu(3) lists every exported quipu_
 function, names no function that does not exist, explains every status, and shows the first program
-of docs/guide.md."""
+of docs/guide.md. docs/logging.md has every event of the log."""
 
 import posixpath
 import re
@@ -18,6 +18,8 @@ INLINE = re.compile(r"^(?:QUIPU_MUST_USE )?static inline\b[^;{]*?\b(quipu_\w+)\s
 PAGE = "docs/man/quipu.3"
 
 INDEX = "docs/README.md"
+EVENTS = "docs/logging.md"
+EVENT = re.compile(r'QP_LOG\([^;"]*?QUIPU_LOG_\w+,\s*"\w+",\s*"(\w+)"')
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```|^(?: {4}|\t)[^\n]*", re.M | re.S)
 # A path below one of our folders; a pattern or a shell variable is no path.
@@ -25,6 +27,12 @@ CITED = re.compile(
     r"(?<![\w/.$<-])((?:apps|bench|bindings|cmake|docs|entgen|examples|include|schema|src|tests"
     r"|tools)/[\w./-]*\w)(?![\w*<$%{(]|/?[*<$%{])"
 )
+# The bare name of a C source or header, in comments of C and on the pages that lead to files.
+NAMED = re.compile(r"(?<![\w/.$<*-])([a-z][a-z0-9]*(?:_[a-z0-9]+)*\.[ch])(?![\w*(-]|\.[\w*])")
+NAMES_IN = re.compile(
+    r"(?:src|include|apps|entgen|tests|bench)/.*\.[ch]|(?:ARCHITECTURE|CONTRIBUTING)\.md"
+)
+ELSEWHERE = {"sqlite3.h"}  # of a library
 # Folders of notes that were never part of the repository.
 OUTSIDE = re.compile(r"(?<![\w/])(?:contracts|seeds|design)/[\w.-]*")
 
@@ -133,9 +141,13 @@ def comments(path, text):
     return [(0, prose(text))]
 
 
-def check_cited(root, path, text, report):
-    """Paths that a page or a comment cites."""
+def check_cited(root, path, text, names, report):
+    """Paths and names of files that a page or a comment cites; `names`: of those that exist."""
     for start, part in comments(path, text):
+        for match in NAMED.finditer(part) if NAMES_IN.fullmatch(str(path)) else ():
+            if match.group(1) not in names:
+                line = text.count("\n", 0, start + match.start()) + 1
+                report.bad(path, line, f"cites {match.group(1)}, which does not exist")
         for match in CITED.finditer(part):
             if not exists(root, path, match.group(1)):
                 line = text.count("\n", 0, start + match.start()) + 1
@@ -149,11 +161,12 @@ def check_pages(root, report, fix):
     """Index, links and cited paths; returns how many files were read."""
     check_index(root, report, fix)
     paths = qptools.files(root, ("*.md", "*.c", "*.h", "*.go", "*.py", "*.sh", "*.ent", "*.1"))
+    names = {path.name for path in paths} | ELSEWHERE
     for path in paths:
         text = (root / path).read_text(encoding="utf-8", errors="replace")
         if path.suffix == ".md":
             check_links(root, path, text, report)
-        check_cited(root, path, text, report)
+        check_cited(root, path, text, names, report)
     return len(paths)
 
 
@@ -197,6 +210,18 @@ def check_library_page(report, root, known):
     check_example(report, root, page)
 
 
+def check_events(report, root):
+    """The events that the library logs are in the guide."""
+    path = root / EVENTS
+    known = set(re.findall(r"`(\w+)`", path.read_text(encoding="utf-8"))) if path.exists() else ()
+    for source in qptools.files(root, ("*.c",), ("src",)):
+        text = (root / source).read_text(encoding="utf-8")
+        for match in EVENT.finditer(text):
+            if match.group(1) not in known:
+                line = text.count("\n", 0, match.start()) + 1
+                report.bad(source, line, f"the event {match.group(1)} is not in {EVENTS}")
+
+
 def main():
     parser = qptools.parser(__doc__)
     parser.add_argument("--fix", action="store_true", help="write the titles of decisions")
@@ -216,6 +241,7 @@ def main():
         if any((args.root / folder).glob("*.c")) and not (args.root / "docs/man" / page).exists():
             report.bad(f"docs/man/{page}", 0, f"{folder} has no manual page")
     check_library_page(report, args.root, known)
+    check_events(report, args.root)
     pages = check_pages(args.root, report, args.fix)
     report.finish(f"{count} exported functions, {pages} files")
 

@@ -307,7 +307,7 @@ static void command_file(app_chat_state *state, quipu_str given)
         part.data = (quipu_bytes){NULL, 0};
         if (!app_is_utf8(part.text) || memchr(part.text.p, '\0', part.text.n) != NULL) {
             app_report(state->call,
-                       "%s is no text in UTF-8, and by its suffix no image, sound or PDF", path.p);
+                       "%s is not UTF-8 text, and its suffix names no image, sound or PDF", path.p);
             return;
         }
     } else {

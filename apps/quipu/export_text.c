@@ -116,9 +116,9 @@ static bool md_next(quipu_str text, size_t *at, quipu_str *ret_line)
     return true;
 }
 
-/* A text as it is, each line behind "> " when it is a quote, in which HTML is text: what is left
- * open would hide all that follows. But for what would control the terminal of a person who reads
- * the file there. */
+/* A text as it is, each line behind "> " when it is a quote. In a quote HTML is written as text,
+ * because an element that is left open would hide all that follows. Control characters are escaped,
+ * for readers in a terminal. */
 static void md_lines(FILE *out, quipu_str text, bool quote)
 {
     quipu_str line;

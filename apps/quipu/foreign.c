@@ -432,9 +432,9 @@ static bool foreign_is_ours(const foreign_put *put, const quipu_session_info *in
            quipu_str_eq(app_tree_text(imported, "id"), put->session->id);
 }
 
-/* A message of the stored session, and whether it is number `seq` of the file. One that was pruned
- * in the store is. Ids made of a place say nothing about a text, so that of `content` is compared,
- * too. */
+/* Whether message `seq` of the stored session is number `seq` of the file, by its id. A message
+ * that was pruned in the store counts as the same. `content`: the ids were made of places and say
+ * nothing about the texts, so that these are compared, too. */
 static quipu_status foreign_is_message(foreign_put *put, int64_t seq, bool content, bool *ret_is,
                                        quipu_error *error)
 {

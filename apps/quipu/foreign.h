@@ -13,7 +13,7 @@
 #define APP_FOREIGN_LINE_MAX 67108864                    /* 64 MiB, as QUIPU_MESSAGE_BYTES_MAX */
 #define APP_FOREIGN_BATCH 1000                           /* messages of one transaction */
 #define APP_FOREIGN_RENAMES 1000                         /* keys that are tried for a session */
-#define APP_FOREIGN_TOKENS_MAX INT64_C(1000000000000000) /* a larger count of tokens is none */
+#define APP_FOREIGN_TOKENS_MAX INT64_C(1000000000000000) /* larger: not reported */
 
 typedef enum app_foreign_kind {
     APP_FOREIGN_NONE = -1,

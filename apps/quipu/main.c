@@ -35,7 +35,7 @@ static int main_unknown(const char *name)
         fputs("quipu: ", stderr);
         if (name[0] == '-') {
             app_put(stderr, quipu_cstr(name));
-            fputs(" is no option of all verbs: one verb's follow it; ", stderr);
+            fputs(" does not stand before a verb: its own options follow it; ", stderr);
         } else {
             fputs("a verb is missing; ", stderr);
         }

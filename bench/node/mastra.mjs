@@ -2,7 +2,7 @@
 // interface and in one run: a save, the newest 10, a first page of 40 and a whole load, at N = 10, 1,000 and
 // 10,000 messages. Both are measured at both durabilities: LibSQLStore sets NORMAL, which syncs at
 // checkpoints, as ours does with durability "relaxed"; at FULL, which ours has by default, both sync each
-// save (LibSQLStore's client is told to, it has no option for it). Short blocks take turns; times are medians
+// save (a PRAGMA sets it for LibSQLStore's client, which has no option for it). Short blocks take turns; times are medians
 // of calls, a ratio is the median over the blocks of the ratio of their medians. A save is a save of one
 // message, as Mastra makes them; "save 5" saves five at once. The bar: no ratio below 1 at equal durability.
 //

@@ -108,7 +108,7 @@ func askerOf(number uintptr) *asker {
 	return askers[number]
 }
 
-// fail tells C why a function failed.
+// fail reports to C why a function failed.
 func (a *asker) fail(err error, failure *lib.Error) uintptr {
 	copy(failure.Message[:len(failure.Message)-1], err.Error())
 	failure.Status = int32(IO)

@@ -77,7 +77,7 @@ func TestUsualEventsNeedNoEncodingJSON(t *testing.T) {
 	for _, text := range usualEvents {
 		agree(t, text)
 		if !quick(text) {
-			t.Errorf("%s was given up", text)
+			t.Errorf("%s was not decoded", text)
 		}
 	}
 }

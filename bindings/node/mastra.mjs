@@ -556,7 +556,7 @@ export class QuipuMemory extends MemoryStorage {
     return { uid: session.uid, revision: session.revision, sum: record?.sum ?? EMPTY };
   }
 
-  /** Appends changes behind the end of a log; what this process knows of it follows. */
+  /** Appends changes behind the end of a log; what this process has read of it follows. */
   async #append(key, end, changes, on) {
     const store = await this.#opening;
     let { revision } = end;

@@ -60,7 +60,7 @@ typedef struct quipu_recall_hit {
     quipu_role role;      /* 0 for a memory */
     quipu_str event_id;   /* absent for a memory */
     quipu_str author;     /* absent for a memory */
-    quipu_time timestamp; /* when it was said; of a memory that does not know: when it was saved */
+    quipu_time timestamp; /* when it was said; of a memory without it: when it was saved */
     quipu_str content;
     int64_t tokens;
     double score;           /* larger is better; the sum of the four parts */

@@ -32,8 +32,8 @@ void qp_log_put(const qp_log *log, quipu_log_level level, const char *component,
     log->fn(log->ctx, &entry);
 }
 
-/* At the level that is logged without being asked for: the client gets no more than a status, and
- * nobody else would learn that the store needs somebody. */
+/* At the level that is logged by default: the client gets no more than a status, so that the log is
+ * where an operator learns of the fault. */
 void qp_log_fault(const qp_log *log, const char *route, quipu_status status)
 {
     if (qp_error_is_fault(status) && status != QUIPU_BUSY && status != QUIPU_CANCELLED) {

@@ -26,8 +26,8 @@ qp_log qp_log_of(quipu_log_fn fn, void *ctx, quipu_log_level level);
 void qp_log_put(const qp_log *log, quipu_log_level level, const char *component, const char *event,
                 const quipu_log_field *fields, size_t count);
 
-/* What a server does not show to its client (qp_error_is_fault()), as an error of its log: the
- * status, and the route's template. What passes by itself, BUSY and CANCELLED, is none. */
+/* Logs a fault that a server does not show to its client (qp_error_is_fault()) as an error: the
+ * status and the route's template. BUSY and CANCELLED pass by themselves and are not logged. */
 void qp_log_fault(const qp_log *log, const char *route, quipu_status status);
 
 /* Milliseconds since `begun_ns` of qp_clock_ns(). */

@@ -97,7 +97,7 @@ typedef struct qp_engine {
 
     /* What stands before a parameter's number in SQL: "?" in SQLite, "$" in PostgreSQL. */
     const char *parameter;
-    /* A cluster's key is stored as one integer column `id`, owner << 32 | seq, too (cluster.h). */
+    /* A cluster's key is stored as one integer column `id`, owner << 32 | seq, too (plan.h). */
     bool packs_clusters;
     /* Rows have a shard, which leads every key (shard.h). */
     bool shards;

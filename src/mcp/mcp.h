@@ -56,8 +56,8 @@ typedef struct qp_mcp {
     quipu_str app_name; /* the scope; absent: any */
     quipu_str user_id;
     quipu_str session_key;
-    /* Where faults of the store are reported instead of to the client, whom the texts would show
-     * where it lies. NULL: the client has the store itself, and gets them. */
+    /* Gets faults of the store in place of the client, because their texts show where the store
+     * lies. NULL: the client has the store itself, and gets them. */
     const qp_log *faults;
 } qp_mcp;
 

@@ -21,9 +21,10 @@
 #define RPC_META_VERSION QUIPU_STR("io.modelcontextprotocol/protocolVersion")
 #define RPC_META_CAPABILITIES QUIPU_STR("io.modelcontextprotocol/clientCapabilities")
 #define RPC_ECHO_MAX 256 /* bytes of a client's text that an error repeats */
-/* Bytes of a result that fits any batch: what a tool that writes answers is smaller, and it has
- * written by then. All results of a batch may be that large behind QUIPU_MCP_RESPONSE_MAX bytes of
- * others: transports give the buffer QUIPU_MCP_REQUEST_MAX bytes more. */
+/* Bytes of a result that fits any batch. A tool that writes has written before its result
+ * could be refused; its results are smaller than this, so that none is. All results of a batch may
+ * be that large behind QUIPU_MCP_RESPONSE_MAX bytes of others: transports give the buffer
+ * QUIPU_MCP_REQUEST_MAX bytes more. */
 #define RPC_SMALL_MAX 32768
 
 /* One message while it is answered. */

@@ -168,8 +168,9 @@ static void follow_thread(void *ctx, quipu_cancel *cancel)
             quipu_memory_run(worker->store, &worker->options, &call, NULL, &error);
 
         if (status != QUIPU_OK && !qp_cancel_is_set(cancel)) {
+            /* Without the message: it may name the session, or quote the model's server. */
             QP_LOG(&worker->store->log, QUIPU_LOG_WARN, "memory", "worker_failed",
-                   QP_LOG_STATUS(status), QP_LOG_TEXT("why", error.message));
+                   QP_LOG_STATUS(status), QP_LOG_NUMBER("engine_code", error.engine_code));
             pause_ms = pause_ms == 0 || worker->sum.sessions > before ? FOLLOW_LOOK_MS
                        : pause_ms < FOLLOW_FAILED_MS_MAX / 2          ? 2 * pause_ms
                                                                       : FOLLOW_FAILED_MS_MAX;

@@ -209,7 +209,7 @@ static quipu_status adk_append_first(qp_call *call, quipu_live *live, quipu_mess
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
-    quipu_error ignored;
+    quipu_error ignored = {0};
     quipu_status status = quipu_live_head(live, &call->arena, &head, reterr);
     quipu_str key = QP_STR_ABSENT;
 

@@ -66,7 +66,8 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
     assert((allowed[batch->state] & BATCH_BIT(to)) != 0);
     /* A transaction that outlives its batch would hold locks that nobody releases. */
     assert((to == QP_BATCH_OUTCOME) == (ent_depth(db) == 0));
-    assert(to != QP_BATCH_LOCKED || (batch->is_retry == batch->beside && batch->group->locks_rows));
+    assert(to != QP_BATCH_LOCKED || !batch->is_retry || batch->beside);
+    assert(to != QP_BATCH_LOCKED || batch->group->locks_rows);
     assert(to != QP_BATCH_COMMIT || batch->any);
     (void)db;
     (void)allowed;
@@ -571,6 +572,7 @@ static void batch_start(qp_batch *batch)
 {
     qp_group *group = batch->group;
     const qp_call *call = batch->own->call;
+    /* Where the write names what it locks: a first try, and a retry beside others. */
     const bool shared = batch->is_retry == batch->beside &&
                         (call->session.p != NULL || call->session_count > 0 ||
                          call->family_count > 0 || call->compares) &&

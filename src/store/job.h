@@ -61,7 +61,7 @@ QUIPU_MUST_USE quipu_status qp_job_make_due(const quipu_store *store, ent_db *db
                                             quipu_arena *scratch, const qp_job_due *due,
                                             quipu_error *reterr);
 
-/* Whether its numbers and its lease can be. */
+/* Whether its numbers and its lease are possible. */
 bool qp_job_is_sound(const qp_job *row);
 
 /* Whether some job of a kind is due: a worker that finds none need not lock anything. */

@@ -258,7 +258,7 @@ bool qp_memory_scope_is_sound(const qp_memory_scope *scope, const qp_session *ro
            memory_forget_reads(scope->forgotten, last_seq, &forgotten);
 }
 
-/* A sum of the ledger that can be. */
+/* A sum of the ledger, brought within its limits. */
 static int64_t memory_forget_spent(int64_t sum)
 {
     return sum < 0 ? 0 : sum > QP_MEMORY_SPENT_MAX ? QP_MEMORY_SPENT_MAX : sum;
@@ -269,7 +269,7 @@ static int64_t memory_forget_least(int64_t number)
     return number < 0 ? 0 : number;
 }
 
-/* The numbers beside the watermark, each as it is when it can be. */
+/* The numbers beside the watermark, each brought within its limits. */
 static void memory_forget_numbers(const qp_memory_scope *scope, qp_memory_scope_patch *patch)
 {
     patch->generation = ent_set(

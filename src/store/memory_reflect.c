@@ -427,41 +427,53 @@ static quipu_status memory_reflect_has_thought(const quipu_store *store, ent_db 
 typedef struct memory_reflect_wake {
     uint8_t digest[QP_SHA256_SIZE];
     quipu_bytes hash; /* points to `digest`; absent: the line was saved without an origin */
-    bool again;
+    bool is_repeated; /* an active line has the same content */
+    ent_patch_time retired_at; /* from here on: what changes in its row */
+    ent_patch_text retired_why;
+    ent_patch_bytes content_hash;
 } memory_reflect_wake;
 
 static void memory_reflect_wake_begin(quipu_str content, quipu_str origin, memory_reflect_wake *ret)
 {
-    *ret = (memory_reflect_wake){.again = false};
+    *ret = (memory_reflect_wake){.is_repeated = false};
     if (origin.n > 0) {
         qp_memory_hash(content, ret->digest);
         ret->hash = (quipu_bytes){ret->digest, sizeof(ret->digest)};
     }
 }
 
+/* After the look for a repeat. */
+static void memory_reflect_wake_decide(memory_reflect_wake *wake)
+{
+    if (wake->is_repeated) {
+        wake->retired_why = ent_set(QUIPU_STR(QP_MEMORY_SUPERSEDED));
+    } else {
+        wake->retired_at = (ent_patch_time)ENT_CLEAR;
+        wake->retired_why = (ent_patch_text)ENT_CLEAR;
+        wake->content_hash = wake->hash.n > 0 ? ent_set(wake->hash) : (ent_patch_bytes)ENT_CLEAR;
+    }
+}
+
 static quipu_status memory_reflect_wake_seen(const quipu_store *store, ent_db *db,
                                              const qp_observation *row, quipu_error *reterr)
 {
-    qp_observation_patch patch = {.condensed_into = ENT_CLEAR};
     quipu_status status = QUIPU_OK;
     memory_reflect_wake wake;
 
     memory_reflect_wake_begin(row->content, row->origin, &wake);
     if (wake.hash.n > 0) {
-        status = memory_reflect_has_seen(store, db, row, wake.hash, &wake.again, reterr);
+        status = memory_reflect_has_seen(store, db, row, wake.hash, &wake.is_repeated, reterr);
     }
-    if (wake.again) {
-        patch.retired_why = ent_set(QUIPU_STR(QP_MEMORY_SUPERSEDED));
-    } else {
-        patch.retired_at = (ent_patch_time)ENT_CLEAR;
-        patch.retired_why = (ent_patch_text)ENT_CLEAR;
-        patch.content_hash = wake.hash.n > 0 ? ent_set(wake.hash) : (ent_patch_bytes)ENT_CLEAR;
-    }
+    memory_reflect_wake_decide(&wake);
     return status == QUIPU_OK
                ? qp_observation_update(db,
                                        &(qp_observation_where){.tenant = ent_eq(store->tenant),
                                                                .id = ent_eq(row->id)},
-                                       &patch, NULL, reterr)
+                                       &(qp_observation_patch){.condensed_into = ENT_CLEAR,
+                                                               .retired_at = wake.retired_at,
+                                                               .retired_why = wake.retired_why,
+                                                               .content_hash = wake.content_hash},
+                                       NULL, reterr)
                : status;
 }
 
@@ -469,26 +481,23 @@ static quipu_status memory_reflect_wake_seen(const quipu_store *store, ent_db *d
 static quipu_status memory_reflect_wake_thought(const quipu_store *store, ent_db *db,
                                                 const qp_reflection *row, quipu_error *reterr)
 {
-    qp_reflection_patch patch = {.condensed_into = ENT_CLEAR};
     quipu_status status = QUIPU_OK;
     memory_reflect_wake wake;
 
     memory_reflect_wake_begin(row->content, row->origin, &wake);
     if (wake.hash.n > 0) {
-        status = memory_reflect_has_thought(store, db, row, wake.hash, &wake.again, reterr);
+        status = memory_reflect_has_thought(store, db, row, wake.hash, &wake.is_repeated, reterr);
     }
-    if (wake.again) {
-        patch.retired_why = ent_set(QUIPU_STR(QP_MEMORY_SUPERSEDED));
-    } else {
-        patch.retired_at = (ent_patch_time)ENT_CLEAR;
-        patch.retired_why = (ent_patch_text)ENT_CLEAR;
-        patch.content_hash = wake.hash.n > 0 ? ent_set(wake.hash) : (ent_patch_bytes)ENT_CLEAR;
-    }
+    memory_reflect_wake_decide(&wake);
     return status == QUIPU_OK
                ? qp_reflection_update(
                      db,
                      &(qp_reflection_where){.tenant = ent_eq(store->tenant), .id = ent_eq(row->id)},
-                     &patch, NULL, reterr)
+                     &(qp_reflection_patch){.condensed_into = ENT_CLEAR,
+                                            .retired_at = wake.retired_at,
+                                            .retired_why = wake.retired_why,
+                                            .content_hash = wake.content_hash},
+                     NULL, reterr)
                : status;
 }
 

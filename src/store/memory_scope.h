@@ -62,10 +62,10 @@ typedef struct qp_memory_charge {
     int64_t unpriced; /* calls whose model has no price */
 } qp_memory_charge;
 
-/* The most that a ledger can have: what is added to it never overflows. */
+/* The limit of each sum of a ledger: what is added to it never overflows. */
 #define QP_MEMORY_SPENT_MAX (INT64_C(1) << 62)
 
-/* Whether a ledger can be. */
+/* Whether all sums of a ledger are within their limits. */
 static inline bool qp_memory_charge_is_sound(qp_memory_charge charge)
 {
     const int64_t sums[] = {charge.calls, charge.input, charge.output, charge.cost,
@@ -262,8 +262,8 @@ QUIPU_MUST_USE quipu_status qp_memory_uncondense(const quipu_store *store, ent_d
 QUIPU_MUST_USE quipu_status qp_memory_uncondense_shared(const quipu_store *store, ent_db *db,
                                                         quipu_str key, quipu_error *reterr);
 
-/* Whether numbers of a row can be, those beside its watermark. The generation leaves room for the
- * next commit, which adds 1. */
+/* Whether the numbers beside a row's watermark are within their limits. The generation leaves room
+ * for the next commit, which adds 1. */
 bool qp_memory_scope_counts(int64_t watermark_tokens, int64_t generation, int64_t observe_tokens,
                             qp_memory_charge spent);
 

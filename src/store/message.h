@@ -86,7 +86,7 @@ QUIPU_MUST_USE quipu_status qp_encoded_equals(const qp_encoded *encoded, size_t 
 #define QP_MESSAGE_TOKENS_MAX (INT64_C(1) << 40) /* of one message: its text is far shorter */
 #define QP_TOKENS_TOTAL_MAX (INT64_C(1) << 62) /* of all up to it: what is added never overflows */
 
-/* Whether its token counts can be. A row of the file is input, and callers add them up. */
+/* Whether its token counts are possible. A row of the file is input, and callers add them up. */
 static inline bool qp_message_counts_sound(const qp_message *row)
 {
     return row->tokens >= 0 && row->tokens <= QP_MESSAGE_TOKENS_MAX && row->tokens_total >= 0 &&

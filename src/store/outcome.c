@@ -9,7 +9,7 @@
  *   the connection         LOCKED: other writers never wait for it          the call's deadline
  *
  * On a distributed store the connection may be lost to one of its servers only. There a member is
- * tried once and then sent back to the queue by its own caller (qp_write.again): the next leader
+ * tried once, and its own caller enters the queue anew (qp_write.reenters): the next leader
  * goes on with the members whose servers answer.
  */
 #include <assert.h>
@@ -72,8 +72,8 @@ static void outcome_try(qp_group *group, qp_write *write, bool beside)
     }
 }
 
-/* Whether the caller repeats the write by itself, behind others: one server of several is away. */
-static bool outcome_comes_again(const qp_group *group, const qp_write *write)
+/* Whether the caller enters the queue anew, behind others: one server of several is away. */
+static bool outcome_reenters(const qp_group *group, const qp_write *write)
 {
     return outcome_may_retry(write) && qp_db_is_distributed(group->db) &&
            qp_db_failure(group->db) == QP_FAILURE_CONNECTION;
@@ -94,7 +94,7 @@ static void outcome_retry(qp_group *group, qp_write *write, bool lost)
         first = *write->reterr;
     }
     outcome_try(group, write, lost);
-    while (!outcome_comes_again(group, write) && outcome_retries(group, write, &tries) &&
+    while (!outcome_reenters(group, write) && outcome_retries(group, write, &tries) &&
            outcome_nap(group, write, &naps)) {
         if (!unknown && write->status == QUIPU_UNKNOWN) {
             unknown = true;
@@ -104,7 +104,7 @@ static void outcome_retry(qp_group *group, qp_write *write, bool lost)
     }
     QP_LOG(group->log, QUIPU_LOG_WARN, "store", "retried_alone", QP_LOG_STATUS(write->status),
            QP_LOG_NUMBER("unknown_before", unknown));
-    write->again = outcome_comes_again(group, write);
+    write->reenters = outcome_reenters(group, write);
     write->unknown = unknown || write->status == QUIPU_UNKNOWN;
     if (unknown && outcome_says_nothing(write->status)) {
         write->status = QUIPU_UNKNOWN;

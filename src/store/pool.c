@@ -83,8 +83,8 @@ static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_d
     return QUIPU_OK;
 }
 
-/* The store itself was opened: what cannot be opened once more is another file by now, which is no
- * wish of the caller's that is not supported. */
+/* The store was opened before. A file that cannot be opened once more was replaced since: that is a
+ * fault of the store, not a request that is unsupported. */
 static quipu_status pool_fault(quipu_status status, quipu_error *reterr)
 {
     assert(status != QUIPU_OK);

@@ -5,7 +5,7 @@
  * (qp_store_write()), and either leads a batch or is answered by another leader; batch.c runs the
  * batch and calls the queue (take, wait, requeue). Every function takes the queue's mutex by itself
  * and holds it for a few instructions only; none holds it while a caller's work runs. The caller
- * that leads has connection, cache and scratch arena to itself. Each caller sleeps on an event of
+ * that leads has connection, cache and scratch arena to itself. Each caller sleeps on a latch of
  * its own, so that callers that are woken together do not compete for the mutex again.
  *
  *     arrives ──▶ nobody leads ─────────────────────────────▶ leads
@@ -13,6 +13,9 @@
  *                         ├─ taken into a batch ──▶ answered ──▶ wakes others, returns
  *                         │        └─ requeued ──▶ waits
  *                         └─ deadline or cancel while it waits ──▶ leaves, returns
+ *
+ * On a distributed store a caller whose server was lost returns into the queue instead: it naps
+ * without the lead and arrives anew (qp_write.reenters), until its deadline.
  *
  * Locks: its own mutex. On return of qp_queue_enter() the caller leads, or has its answer; on
  * return of qp_group_run() the write has its status, and no open transaction contains it. */
@@ -27,9 +30,11 @@
 #include "store/store.h"
 
 /* What a waiting caller is woken with. */
-#define QUEUE_NAPS 20     /* before a write whose server was lost comes again: half a second */
 #define QUEUE_LEAD 1U     /* it leads now */
 #define QUEUE_ANSWERED 2U /* its status is set */
+
+/* Pauses before a write whose server was lost reenters the queue: about half a second. */
+#define QUEUE_NAPS 20
 
 /* How often a caller that a leader took past its deadline looks whether it was requeued. */
 #define QUEUE_RECHECK_NS (20 * QP_NS_PER_MS)
@@ -317,14 +322,14 @@ static void group_run_outside(qp_group *group, qp_write *own)
     }
 }
 
-/* Before a write whose server was lost comes again, without the lead: others write meanwhile. The
- * deadline of the call ends it. */
+/* Before a write whose server was lost reenters the queue. The caller does not lead: others write
+ * meanwhile. The deadline of the call ends it. */
 static bool group_nap(qp_write *write)
 {
     const quipu_status status = write->status;
     bool in_time = true;
 
-    assert(write->again && status != QUIPU_OK);
+    assert(write->reenters && status != QUIPU_OK);
     for (int i = 0; i < QUEUE_NAPS && in_time; i++) {
         in_time = qp_call_nap(write->call, &write->status, write->reterr);
     }
@@ -365,7 +370,7 @@ quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *ca
             }
             qp_queue_finish(&group->queue, &write);
         } /* else another leader has answered */
-    } while (write.again && group_nap(&write));
+    } while (write.reenters && group_nap(&write));
     if (write.status != QUIPU_OK && error.status != QUIPU_OK && reterr != NULL) {
         *reterr = error;
     }

@@ -28,8 +28,8 @@ typedef struct qp_write {
     const qp_call *call;
     quipu_error *reterr;
     quipu_status status;   /* the answer */
-    bool again;            /* a server of a distributed store was lost: the caller comes again */
-    bool unknown;          /* so was the outcome of a try before */
+    bool reenters;         /* a server of a distributed store was lost: its caller queues anew */
+    bool unknown;          /* the outcome of an earlier try is unknown */
     bool queued;           /* under the queue's mutex: it waits, and may still leave */
     struct qp_write *next; /* in the queue, then in the batch */
     qp_latch answered;     /* by the leader, with a value of queue.c */

@@ -148,8 +148,8 @@ QUIPU_MUST_USE quipu_status qp_session_load_for_update(quipu_store *store, ent_d
                                                        const qp_session **ret_row,
                                                        quipu_error *reterr);
 
-/* Whether its numbers can be. A row of the file is input: code that computes with them relies on
- * this. */
+/* Whether its numbers are possible. A row of the file is input: code that computes with them relies
+ * on this. */
 bool qp_session_is_sound(const qp_session *row);
 
 /* QUIPU_NOT_FOUND when `row` is NULL, QUIPU_EXPIRED when its time has passed at `now`,

@@ -12,7 +12,7 @@
 
 #include "base/sum.h"
 
-/* Whether the row says of its chain what can be. */
+/* Whether what the row says of its chain is possible. */
 static bool verify_hash_row(const qp_session *row)
 {
     const bool has = row->hashed_from > 0;

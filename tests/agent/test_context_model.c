@@ -35,7 +35,7 @@ typedef struct model {
     uint64_t random;
     model_session sessions[MODEL_SESSIONS];
     int words;
-    bool dead[MODEL_WORDS]; /* nobody may be told again */
+    bool dead[MODEL_WORDS]; /* no prompt may contain it again */
     int forks;
     int model; /* the name of the model and of the instruction */
     int system;

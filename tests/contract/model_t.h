@@ -31,7 +31,7 @@ typedef struct model_fake {
     int calls;
     char *asked; /* all questions together */
     size_t asked_size;
-    char system[MODEL_SYSTEM_MAX]; /* what the last one was told to do */
+    char system[MODEL_SYSTEM_MAX]; /* the last one's instructions */
 } model_fake;
 
 static inline void model_note(model_fake *self, quipu_str text)

@@ -3,6 +3,8 @@
  * tests/postgres/test_batch_thread.c, those of a failing disk in tests/crash/test_batch.c. */
 #include "contract/batch_t.h"
 
+#include <limits.h>
+
 typedef struct world {
     char uri[T_PATH_MAX];
     quipu_store *store;
@@ -517,6 +519,84 @@ static void an_unknown_outcome_stays_unknown_until_a_repeat_finds_out(void **sta
     }
 }
 
+/* ---- a store of several servers, one of which is away -----------------------------------------
+ */
+
+static int away_commits; /* that fail before they reach the server */
+static bool away;        /* the last one did */
+
+static quipu_status away_commit(void *conn, int depth, quipu_error *reterr)
+{
+    away = depth == 0 && away_commits > 0;
+    if (!away) {
+        return lost_real->commit(conn, depth, reterr);
+    }
+    away_commits--;
+    return qp_error_set(reterr, QUIPU_IO, "the server is away by plan");
+}
+
+static qp_failure away_failure(void *conn)
+{
+    (void)conn;
+    return away ? QP_FAILURE_CONNECTION : QP_FAILURE_FINAL;
+}
+
+/* Runs a member while so many commits find its server away. */
+static void away_run(world *w, int commits, bt_member *member)
+{
+    ent_db *db = w->store->group.db;
+    qp_engine distributed = *db->engine;
+
+    lost_real = db->engine;
+    distributed.commit = away_commit;
+    distributed.failure = away_failure;
+    distributed.distributed = true;
+    away_commits = commits;
+    away = false;
+    db->engine = &distributed;
+    bt_do(member);
+    db->engine = lost_real;
+}
+
+/* Its batch, one retry, and then as a caller that arrives: others lead meanwhile. */
+static void a_member_whose_server_is_away_queues_anew_until_it_is_back(void **state)
+{
+    world *w = *state;
+    bt_member member = bt_append_like(w->store, "a", bt_bump);
+
+    T_SQLITE_ONLY("the commit of this engine is replaced");
+    away_run(w, 2, &member);
+    T_OK(member.status);
+    assert_int_equal(member.err.status, QUIPU_OK);
+    assert_int_equal(member.runs, 3);
+    assert_int_equal(bt_revision(w->store, "a"), 2);
+}
+
+static void a_member_whose_server_stays_away_is_unknown_at_its_deadline(void **state)
+{
+    world *w = *state;
+    bt_member member = bt_append_like(w->store, "a", bt_bump);
+
+    T_SQLITE_ONLY("the commit of this engine is replaced");
+    member.call.deadline_ns = qp_clock_ns() + 300 * QP_NS_PER_MS;
+    away_run(w, INT_MAX, &member);
+    T_STATUS(member.status, QUIPU_UNKNOWN);
+    assert_int_equal(bt_revision(w->store, "a"), 1);
+}
+
+static void a_member_that_may_not_be_repeated_does_not_queue_anew(void **state)
+{
+    world *w = *state;
+    bt_member member = bt_append_like(w->store, "a", bt_bump);
+
+    T_SQLITE_ONLY("the commit of this engine is replaced");
+    member.call.idempotent = false;
+    away_run(w, INT_MAX, &member);
+    T_STATUS(member.status, QUIPU_UNKNOWN);
+    assert_int_equal(member.runs, 1);
+    assert_int_equal(bt_revision(w->store, "a"), 1);
+}
+
 #define BATCH_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -542,6 +622,9 @@ int main(void)
         BATCH_TEST(an_outside_write_runs_between_batches),
         BATCH_TEST(one_member_of_the_greatest_batch_fails_alone),
         BATCH_TEST(an_unknown_outcome_stays_unknown_until_a_repeat_finds_out),
+        BATCH_TEST(a_member_whose_server_is_away_queues_anew_until_it_is_back),
+        BATCH_TEST(a_member_whose_server_stays_away_is_unknown_at_its_deadline),
+        BATCH_TEST(a_member_that_may_not_be_repeated_does_not_queue_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
 
 #include "ent/find.h"
 
-/* The key, too: whoever asks for one owner's rows knows it. */
+/* The key, too: a caller that asks for one owner's rows has it. */
 static void members_that_are_left_out_are_absent_and_the_others_whole(void **state)
 {
     static const size_t left_out[] = {offsetof(thing, s_o), offsetof(thing, n),

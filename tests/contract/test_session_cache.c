@@ -1,6 +1,6 @@
 /* The session cache, white-box: when an append reads its session's row, when it does not, and that
  * it is the right row each time, also when another process wrote in between. How many statements an
- * append sends is checked where the engine knows of other writers by itself (SQLite); what is
+ * append sends is checked where the engine notices other writers by itself (SQLite); what is
  * stored, on both. */
 #include "contract/batch_t.h"
 #include "contract/history_t.h"
@@ -802,7 +802,7 @@ static void a_row_with_more_text_than_the_limit_is_read_each_time(void **state)
 {
     world *w = *state;
 
-    T_SQLITE_ONLY("it counts statements; tests/postgres/test_trips.c counts trips");
+    T_SQLITE_ONLY("it counts statements; tests/postgres/test_round_trips.c counts trips");
     create_with_texts(w->store, "max", QP_SESSION_CACHE_TEXTS_MAX);
     create_with_texts(w->store, "more", QP_SESSION_CACHE_TEXTS_MAX + 1);
     check_reads_once(w, "max");
@@ -817,7 +817,7 @@ static void as_many_sessions_are_cached_as_the_limit_says(void **state)
     world *w = *state;
     char key[16];
 
-    T_SQLITE_ONLY("it counts statements; tests/postgres/test_trips.c counts trips");
+    T_SQLITE_ONLY("it counts statements; tests/postgres/test_round_trips.c counts trips");
     for (int i = 0; i <= QP_SESSION_CACHE_MAX; i++) {
         (void)snprintf(key, sizeof(key), "k%d", i);
         st_create(w->store, key);

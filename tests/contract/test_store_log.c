@@ -4,6 +4,7 @@
 
 #include <quipu/adk.h>
 #include <quipu/maintain.h>
+#include <quipu/memory.h>
 
 #define SECRET "xyzzy" /* in every text that a caller gives */
 
@@ -162,6 +163,26 @@ static void secret_upkeep(quipu_store *store, lt_log *log, quipu_str key)
     quipu_close(other);
 }
 
+/* The error of a worker names the session: the log may not. */
+static void secret_worker(quipu_store *store, lt_log *log)
+{
+    quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
+    quipu_error err = {0};
+    bool logged = false;
+
+    options.session_key = QUIPU_STR(SECRET "-gone");
+    T_STATUS(quipu_memory_run(store, &options, NULL, NULL, &err), QUIPU_NOT_FOUND);
+    assert_non_null(strstr(err.message, SECRET));
+    T_OK(quipu_memory_start(store, &options, &err));
+    while (!logged) {
+        pthread_mutex_lock(&log->mutex);
+        logged = strstr(log->text, "2 memory worker_failed status=NOT_FOUND") != NULL;
+        pthread_mutex_unlock(&log->mutex);
+        (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    T_OK(quipu_memory_stop(store, NULL, &err));
+}
+
 /* Whatever a caller stores, at the level that says most. */
 static void nothing_that_callers_store_reaches_the_hook(void **state)
 {
@@ -181,6 +202,7 @@ static void nothing_that_callers_store_reaches_the_hook(void **state)
     secret_reads(store, QUIPU_STR(SECRET "-key"));
     secret_changes(store, QUIPU_STR(SECRET "-key"));
     secret_events(store);
+    secret_worker(store, &log);
     secret_upkeep(store, &log, QUIPU_STR(SECRET "-key"));
     quipu_close(store);
     assert_true(log.entries > 40);

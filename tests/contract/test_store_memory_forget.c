@@ -146,7 +146,7 @@ static void a_fork_remembers_what_its_deleted_parent_forgot(void **state)
     mt_clean(store);
 }
 
-/* What another user knows of messages that both share is theirs. */
+/* Two users share messages; what each has remembered of them is its own. */
 static void forgetting_leaves_the_memories_of_another_user(void **state)
 {
     static const char *const users[] = {"ann", "bob"};

@@ -50,7 +50,7 @@ static size_t hostile_scope_count(quipu_store *store, const char *key)
 /* ---- other people's memories ------------------------------------------------------------------
  */
 
-/* An id is no permission: whoever learns one must not retire another user's memory with it. */
+/* An id is no permission: a user who learns one must not retire another's memory with it. */
 static void a_memory_supersedes_nothing_outside_of_its_scope(void **state)
 {
     model_state *self = *state;

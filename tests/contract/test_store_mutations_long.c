@@ -1,4 +1,4 @@
-/* Each column of each table of a store file, changed by SQL to what no program of ours writes: each
+/* Each column of each table of a store file, changed by SQL to what quipu never writes: each
  * verb ends without a crash, and where verify finds nothing the oracle between tools holds. Files
  * without page checksums: with them every one of these changes would be found by its page. */
 #include "contract/maintain_t.h"

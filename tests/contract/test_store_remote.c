@@ -33,7 +33,7 @@ typedef struct remote_world {
     quipu_store *store;
     atomic_bool ends;
     int count;           /* what was acknowledged */
-    quipu_status failed; /* why the writer gave up */
+    quipu_status failed; /* why the writer stopped */
 } remote_world;
 
 static int remote_setup(void **state)
@@ -657,7 +657,7 @@ static void nobody_at_an_address_is_an_error_at_once(void **state)
     remote_refused("unix:/nonexistent/quipu.sock", NULL, QUIPU_IO, "onnect");
 }
 
-/* ---- answers that no server of ours gives ---------------------------------------------------- */
+/* ---- answers that no server of quipu gives --------------------------------------------------- */
 
 #define FAKE_REQUEST_MAX 16384
 

@@ -780,7 +780,7 @@ static void messages_of_another_process_are_found(void **state)
             quipu_store *own = NULL;
             quipu_search_results *results = NULL;
             quipu_search_options options = ask("word");
-            quipu_message message = st_says(QUIPU_ROLE_USER, "word of theirs");
+            quipu_message message = st_says(QUIPU_ROLE_USER, "word of others");
             bool good = quipu_open(path, NULL, &own, NULL) == QUIPU_OK &&
                         quipu_message_append(own, QUIPU_STR("a"), quipu_messages_of(&message, 1),
                                              NULL, NULL, NULL, NULL) == QUIPU_OK;

@@ -50,7 +50,7 @@ typedef struct worker {
     int64_t walked; /* by the walk that goes on, as the log says */
 } worker;
 
-static void tell(const worker *self, report_kind kind, int number, int64_t seq)
+static void send_report(const worker *self, report_kind kind, int number, int64_t seq)
 {
     const report what = {kind, self->number, self->life, number, seq};
 
@@ -63,7 +63,7 @@ static void tell(const worker *self, report_kind kind, int number, int64_t seq)
 static void wrong(const worker *self, int where, const char *text)
 {
     (void)fprintf(stderr, "worker %d, life %d: %s\n", self->number, self->life, text);
-    tell(self, REPORT_WRONG, where, 0);
+    send_report(self, REPORT_WRONG, where, 0);
     _exit(4);
 }
 
@@ -78,7 +78,7 @@ static void hear(void *ctx, const quipu_log_entry *entry)
         const int64_t step = walked >= self->walked ? walked - self->walked : walked;
 
         self->walked = walked;
-        tell(self, REPORT_STEP, (int)step, 0);
+        send_report(self, REPORT_STEP, (int)step, 0);
     }
 }
 
@@ -125,7 +125,7 @@ static void ask_for_old(worker *self, uint64_t *chance, int per_session)
     if (!finds_one(self->store, text, key, number, number % 4 != 0)) {
         wrong(self, 1, "an old message is not found once");
     }
-    tell(self, REPORT_FOUND, number, number);
+    send_report(self, REPORT_FOUND, number, number);
 }
 
 static void append_one(worker *self, int number)
@@ -143,7 +143,7 @@ static void append_one(worker *self, int number)
                              NULL, &appended, &err) != QUIPU_OK) {
         wrong(self, 2, err.message);
     }
-    tell(self, REPORT_APPENDED, number, appended.first_seq);
+    send_report(self, REPORT_APPENDED, number, appended.first_seq);
     *strchr(text, ' ') = '\0';
     self->walked = 0;
     if (!finds_one(self->store, text, key, appended.first_seq, number % 2 == 0)) {

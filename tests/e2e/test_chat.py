@@ -501,7 +501,7 @@ class Chat(Model):
         terminal = self.open_chat("talk")
         for name in ("latin.txt", "data.bin"):
             terminal.send(f"/file {self.folder / name}\n")
-            terminal.expect(f"{name} is no text in UTF-8")
+            terminal.expect(f"{name} is not UTF-8 text")
         terminal.send("/file ~/note\n")
         terminal.expect("/note goes with the next message")
         terminal.send("look\n")

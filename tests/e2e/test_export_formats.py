@@ -183,7 +183,7 @@ class Formats(harness.Case):
         self.assertIn("gs://b/f.pdf]", parts[1]["text"] + parts[2]["text"])
 
     def test_openai_messages_name_what_the_format_has_no_place_for(self):
-        """A list of no parts is refused by those who read it, and a file is not dropped."""
+        """A list of no parts is refused by its readers, and a file is not dropped."""
         data = {"inlineData": {"mimeType": "application/pdf", "data": "aGVsbG8="}}
         image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
         file = {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/v.mp4"}}

@@ -85,8 +85,8 @@ class Words(harness.Case):
         for args in (["-n", "3", "ls"], ["--limit", "3", "ls"], ["--json", "--limit=3"]):
             given = next(arg for arg in args if arg != "--json")
             self.assertEqual(self.run_quipu(*args, code=2).err,
-                             f"quipu: {given} is no option of all verbs: one verb's follow it; "
-                             '"quipu --help" lists them\n')
+                             f"quipu: {given} does not stand before a verb: its own options follow "
+                             'it; "quipu --help" lists them\n')
         text = self.run_quipu("--help").out
         for args in (["-h"], ["--store", "x", "--help"]):
             self.assertEqual(self.run_quipu(*args).out, text)

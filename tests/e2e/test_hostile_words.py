@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What people and programs may ask for, however odd: quipu search, quipu recall, the tools of
-quipu mcp and the routes of quipu serve answer each of it, or refuse it in words of ours. Never with
-a syntax error of the engine, and never with another scope than the one that was asked for."""
+quipu mcp and the routes of quipu serve answer each of it, or refuse it in quipu's own words. Never
+with a syntax error of the engine, and never with another scope than the one that was asked for."""
 
 import json
 import re

@@ -346,7 +346,7 @@ class Conflicts(Case):
         self.run_quipu("show", "old/talk")
 
     def test_another_conversation_of_the_same_name_is_not_mixed_with_the_first(self):
-        """Files named alike, and all of stdin, make one key; what they say tells them apart."""
+        """Files named alike, and all of stdin, make one key; what they say distinguishes them."""
         one = [{"role": "user", "content": "a\0b"}, {"role": "assistant", "content": "a2"}]
         other = [{"role": "user", "content": f"b{i}"} for i in range(3)]
         first = self.write("talk.jsonl", one)

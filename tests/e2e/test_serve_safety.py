@@ -227,7 +227,7 @@ class Matrix(server.Case):
         self.assertNotIn(b"the secret", answer.body, what)
 
     def snapshot(self):
-        """What those who have not the right must not change: the sessions of the user u."""
+        """What a token without the right must not change: the sessions of the user u."""
         listed = self.good("GET", "/v1/sessions?app=app&user=u")["sessions"]
         known = self.good("GET", "/v1/memories?kind=observation&key=s&retired=true")["memories"]
         return sorted((one["key"], one["revision"], one["messageCount"]) for one in listed), \
@@ -372,7 +372,7 @@ class Tls(server.Case):
         self.stop()
 
     def test_a_tail_over_https_ends_with_a_word(self):
-        """The end of a stream is told apart from a cut."""
+        """The end of a stream is distinguished from a cut."""
         self.serve_tls()
         self.append("s", message("e", "one"), connection=self.client())
         trust = ssl.create_default_context(cafile=self.cert)

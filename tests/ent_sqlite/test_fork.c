@@ -106,7 +106,7 @@ static ent_db *fork_new(char path[T_PATH_MAX])
     return db;
 }
 
-/* By SQLite alone: nothing of ours has the file open. */
+/* By SQLite alone: no connection of the library has the file open. */
 static int64_t fork_count(const char *path)
 {
     sqlite3 *db = NULL;
@@ -232,7 +232,7 @@ static bool write_after_the_close(const char *path, fork_child parent)
            fork_meet(parent) && fork_runs(db, "INSERT INTO t VALUES ('child')");
 }
 
-/* The last one who closes a file deletes its log: the parent must not believe that it is. */
+/* The last one who closes a file deletes its log: the parent must not take itself for that one. */
 static void what_a_child_wrote_stays_when_its_parent_closes(void **state)
 {
     char path[T_PATH_MAX];

@@ -62,8 +62,8 @@ def stop(worker, killed):
 def append(key, first):
     """So many messages, each with a wish that no other has."""
     wishes = [f"I prefer tea number {number} of {key}." for number in range(first, first + BATCH)]
-    told = "".join(json.dumps({"role": "user", "content": wish}) + "\n" for wish in wishes)
-    quipu("append", key, "--create", "--app", "shop", "--user", key, "-", "--quiet", stdin=told)
+    lines = "".join(json.dumps({"role": "user", "content": wish}) + "\n" for wish in wishes)
+    quipu("append", key, "--create", "--app", "shop", "--user", key, "-", "--quiet", stdin=lines)
 
 
 def loop(rng):

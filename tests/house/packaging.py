@@ -192,7 +192,7 @@ def instructions(text):
 
 
 def container_faults(text):
-    """What is wrong with a container file, by the rules that matter for one of ours."""
+    """What is wrong with a container file, by the rules that matter for this one."""
     known = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "ENV", "VOLUME", "STOPSIGNAL", "ENTRYPOINT",
              "CMD"}
     faults, stages, users = [], [], []

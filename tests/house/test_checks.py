@@ -249,6 +249,16 @@ class Words(Tree):
         self.put("docs/a.md", "fine\nwhat it is told\n")
         self.fails("words", "docs/a.md:2")
 
+    def test_quoted_texts_of_tests_are_words_of_users(self):
+        self.put("tests/base/test_x.c", HEAD + 'static const char x[] = "Tell me";\n')
+        self.put("bindings/go/x_test.go", '// The user\'s wish.\nconst x = "tell me"\n')
+        self.passes("words")
+        self.put("tests/base/test_x.c", HEAD + "int x; /* the user's wish, it's told */\n")
+        self.fails("words", "tests/base/test_x.c:2")
+        self.put("tests/base/test_x.c", HEAD)
+        self.put("bindings/go/x.go", 'const x = "tell me"\n')
+        self.fails("words", "bindings/go/x.go:1")
+
 
 class Headers(Tree):
     def test_good_header_passes(self):
@@ -345,6 +355,18 @@ class Docs(Tree):
         self.passes("docs")
         self.put("src/store/tail.c", HEAD + "/* See src/store/gone.c. */\n")
         self.fails("docs", "src/store/tail.c", "cites src/store/gone.c, which does not exist")
+        self.put("src/store/tail.c", HEAD + "/* See group.c, <gone.h>, x/gone.c and gone.*. */\n")
+        self.passes("docs")
+        self.put("src/store/tail.c", HEAD + "/* See gone.h. */\n")
+        self.fails("docs", "src/store/tail.c", "cites gone.h, which does not exist")
+
+    def test_an_event_of_the_log_that_the_guide_lacks_fails(self):
+        self.put("docs/logging.md", "| info | store | `open` |\n")
+        self.put("docs/README.md", "[a](logging.md)\n")
+        self.put("src/store/tail.c", HEAD + 'x(QP_LOG(log, QUIPU_LOG_INFO, "store",\n "open"));\n')
+        self.passes("docs")
+        self.put("src/store/tail.c", HEAD + 'x(QP_LOG(log, QUIPU_LOG_INFO, "store", "close"));\n')
+        self.fails("docs", "src/store/tail.c:2", "the event close is not in docs/logging.md")
 
     def test_a_path_outside_of_the_repository_fails(self):
         self.put("src/store/tail.c", HEAD + "/* As contracts/notes.md says. */\n")

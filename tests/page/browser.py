@@ -99,7 +99,7 @@ class Case(server.Case):
         return page
 
     def go(self, *parts, page=None):
-        """Another place of the open page; returns when the page knows of it."""
+        """Another place of the open page; returns when the page has noticed it."""
         (page or self.page).evaluate("""place => new Promise((done) => {
           const before = location.href;
           addEventListener("hashchange", done, { once: true });

@@ -67,7 +67,7 @@ class Sending(server.Case):
         self.assertEqual(self.ask("GET", "/v1/sessions").headers["Content-Security-Policy"],
                          "default-src 'none'")
 
-    def test_a_client_that_takes_no_gzip_is_told(self):
+    def test_a_client_that_takes_no_gzip_is_refused(self):
         self.serve()
         answer = self.get("/", Accept_Encoding="identity")
         self.assertEqual(answer.status, 406)

@@ -1,5 +1,5 @@
 /* What the engine does for a distributed store, as far as it shows on a server without Citus: a
- * connection is made to believe that its store is one. The rest is `make test-citus`. */
+ * connection is made to take its store for one. The rest is `make test-citus`. */
 #include "ent_postgres/connect.h"
 
 #include <libpq-fe.h>
@@ -82,7 +82,7 @@ static void a_file_cannot_be_distributed_and_the_error_names_what_can(void **sta
 /* ---- names of shards --------------------------------------------------------------------------
  */
 
-/* What the caller is told when this statement fails. */
+/* What the caller gets when this statement fails. */
 static void explain(world *w, const char *sql, quipu_error *ret)
 {
     PGresult *failure = PQexec(w->other, sql);

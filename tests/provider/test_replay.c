@@ -76,7 +76,7 @@ static const qp_wire *replay_wire(const char *name)
 {
     static const qp_wire *const wires[] = {&qp_wire_openai, &qp_wire_anthropic, &qp_wire_gemini};
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(wires) / sizeof(wires[0]); i++) {
         if (strncmp(name, wires[i]->id, strlen(wires[i]->id)) == 0) {
             return wires[i];
         }

@@ -112,8 +112,8 @@ func (s *SessionService) AppendEvent(ctx context.Context, current session.Sessio
 	return nil
 }
 
-// view is a session of version 2 as one of version 1. An event is converted once, so that whoever
-// asks for it gets the same; an event that was appended is the caller's own.
+// view is a session of version 2 as one of version 1. An event is converted once, so that every
+// reader gets the same; an event that was appended is the caller's own.
 type view struct {
 	session2.Session
 	service *SessionService

@@ -19,7 +19,7 @@ void node_flag_release(node_flag *flag)
     }
 }
 
-/* Ends what waits for functions: whoever waits for them to end goes on. */
+/* Ends what waits for functions: callers that wait for their end go on. */
 static void call_refuse(node_state *state, node_function *const *functions, const char *why)
 {
     for (size_t i = 0; i < NODE_FUNCTIONS_MAX; i++) {
@@ -99,7 +99,7 @@ napi_value node_flag_new(napi_env env, napi_callback_info info)
     return handle;
 }
 
-/* What an argument holds; NULL: it is null, or nothing of ours. */
+/* What an argument holds; NULL: it is null, or not made by this addon. */
 static void *call_held(napi_env env, napi_value value)
 {
     napi_valuetype type = napi_undefined;
@@ -270,8 +270,8 @@ static void call_keep(node_call *call)
     }
 }
 
-/* Settles the promise of a job that is done, and frees both. When the environment ends there is nobody
- * to tell. */
+/* Settles the promise of a job that is done, and frees both. When the environment ends nobody waits
+ * for it. */
 static void call_settle(node_state *state, node_call *call)
 {
     napi_handle_scope scope = NULL;

@@ -9,8 +9,8 @@
  *
  * A question also ends without an answer: when its token is collected (the promise is never settled),
  * when its call is cancelled, its store is closed, or the environment ends. Questions end on the
- * environment's thread alone; other threads only list them, under the mutex. The job layer lets whoever
- * holds a function go before the function goes: a call or a store. */
+ * environment's thread alone; other threads only list them, under the mutex. The job layer releases the
+ * owner of a function, a call or a store, before the function. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -30,6 +30,19 @@ function verbsOfPython(name) {
   return found.map(([, one, other]) => one ?? other);
 }
 
+/** The members of a class of Python's _fields.py, which entgen writes. */
+function fieldsOfPython(name) {
+  const file = read('..', 'python', 'src', 'quipu', '_fields.py');
+  const body = file.split(new RegExp(`^class ${name}\\b.*:$`, 'm'))[1].split(/^class /m)[0];
+  return sorted([...body.matchAll(/^ {4}([a-z]\w*):/gm)].map(([, field]) => camel(field)));
+}
+
+/** The members of an interface of index.d.ts. */
+function fieldsOfType(name) {
+  const body = read('index.d.ts').split(new RegExp(`^export interface ${name}\\b.*{$`, 'm'))[1].split('\n}\n')[0];
+  return sorted([...body.matchAll(/^ {2}([a-z]\w*)\??:/gm)].map(([, field]) => field));
+}
+
 const typed = sorted([...read('index.d.ts').split('export class Store {')[1].split('\n}\n')[0]
   .matchAll(/^ {2}(?:static |readonly )*([a-z]\w*)[(<:]/gm)].map(([, name]) => name));
 
@@ -49,4 +62,12 @@ test('every verb is in the guide', () => {
   const guide = read('..', '..', 'docs', 'node.md');
   const missing = verbsOfNode().filter((one) => !new RegExp(`\\b${one}\\b`).test(guide));
   assert.deepEqual(missing, []);
+});
+
+test('every field of a session that the schema shows has a type', () => {
+  assert.ok(fieldsOfType('Session').includes('firstWords'));
+  assert.deepEqual(fieldsOfType('Session'), fieldsOfPython('Session'));
+  assert.deepEqual(fieldsOfType('Settings'), fieldsOfPython('SessionPatch'));
+  assert.deepEqual(sorted([...fieldsOfType('Settings'), ...fieldsOfType('NewSession')]),
+    sorted([...fieldsOfPython('SessionNew'), 'ttl']));
 });

@@ -38,7 +38,7 @@ async function collected(act) {
   const chunks = [];
   const to = new Writable({ write: (chunk, _, done) => (chunks.push(chunk), done()) });
   await act(to);
-  assert.equal(to.writableEnded, false); // whoever gave it may write more
+  assert.equal(to.writableEnded, false); // the caller may write more
   return Buffer.concat(chunks);
 }
 
@@ -69,7 +69,7 @@ test('an export that fails leaves what was there', async (t) => {
   const file = place('kept.jsonl');
   fs.writeFileSync(file, 'kept');
   await assert.rejects(store.exportTo(file, { key: 'none' }), quipu.NotFound);
-  await assert.rejects(store.exportTo(file, { signal: AbortSignal.abort(new Error('given up')) }), /given up/);
+  await assert.rejects(store.exportTo(file, { signal: AbortSignal.abort(new Error('ended early')) }), /ended early/);
   assert.equal(fs.readFileSync(file, 'utf8'), 'kept');
   assert.deepEqual(fs.readdirSync(folder).filter((one) => one.startsWith(`${path.basename(file)}.`)), []);
   await assert.rejects(store.exportTo(path.join(folder, 'none', 'x')), { code: 'ENOENT' });

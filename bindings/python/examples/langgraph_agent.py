@@ -26,10 +26,10 @@ def main(path: str, words: str) -> None:
     graph.add_node("answer", answer)
     graph.add_edge(START, "answer")
     with QuipuSaver(path) as saver:
-        told = graph.compile(checkpointer=saver).invoke(
+        result = graph.compile(checkpointer=saver).invoke(
             {"messages": [HumanMessage(words)]}, {"configurable": {"thread_id": "talk"}}
         )
-    print(told["messages"][-1].content)
+    print(result["messages"][-1].content)
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ static void rows_put_page(qpy_buf *buf, const quipu_history *history, quipu_str 
     }
 }
 
-/* What a read knows of its session; `first` is the number of the oldest message that was read. */
+/* What a read has of its session; `first` is the number of the oldest message that was read. */
 typedef struct rows_read {
     quipu_uuid uid;
     int64_t revision;

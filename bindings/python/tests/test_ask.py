@@ -26,7 +26,7 @@ LINE = {
 
 
 class Model:
-    """Says what it is told to, and notes what it is asked."""
+    """Says what its script has, and notes what it is asked."""
 
     def __init__(self, answer: str = json.dumps({"observations": [LINE]})) -> None:
         self.answer = answer

@@ -70,7 +70,7 @@ async def test_a_batch_that_is_sent_again_is_stored_once(store: QuipuSessionStor
 
 
 async def test_a_summary_is_that_of_all_entries(path: pathlib.Path) -> None:
-    """Two processes append at the same time: none of their folds is lost."""
+    """Two processes append at the same time: no fold is lost."""
     async with quipu.AsyncStore(path) as one, quipu.AsyncStore(path) as two:
         stores = QuipuSessionStore(one), QuipuSessionStore(two)
         await asyncio.gather(

@@ -22,7 +22,7 @@ from quipu.langchain import QuipuChatMessageHistory
 from quipu.llama_index import QuipuChatStore
 
 CALL: Any = {"name": "f", "args": {"a": [1]}, "id": "c", "type": "tool_call"}
-TOLD: list[Any] = [
+SAID: list[Any] = [
     SystemMessage("be brief"),
     HumanMessage([{"type": "text", "text": "where is the lighthouse?"}], name="me", id="1"),
     AIMessage("", tool_calls=[CALL], response_metadata={"model": "m"}),
@@ -36,10 +36,10 @@ def test_a_history_of_langchain_is_kept(path: pathlib.Path) -> None:
         history = QuipuChatMessageHistory("talk", store)
         assert history.messages == []
         history.add_messages([])
-        history.add_messages(TOLD[:2])
-        for message in TOLD[2:]:
+        history.add_messages(SAID[:2])
+        for message in SAID[2:]:
             history.add_message(message)
-        assert QuipuChatMessageHistory("talk", store).messages == TOLD
+        assert QuipuChatMessageHistory("talk", store).messages == SAID
         assert QuipuChatMessageHistory("other", store).messages == []
         kept = store.get("langchain:talk").messages
         assert kept[2].tool_calls == [quipu.ToolCall("f", "c", '{"a": [1]}')]
@@ -96,15 +96,15 @@ def test_a_chat_store_of_llama_index_does_what_theirs_does(path: pathlib.Path) -
 async def test_a_memory_of_llama_index_uses_it(path: pathlib.Path) -> None:
     with quipu.Store(path) as store:
         chats = QuipuChatStore(store)
-        told = [
+        said = [
             ChatMessage(
                 role="user", blocks=[TextBlock(text="look"), ImageBlock(url="http://x/y.png")]
             ),
             ChatMessage(role="tool", content="found", additional_kwargs={"tool_call_id": "c"}),
         ]
-        await chats.aset_messages("talk", told)
+        await chats.aset_messages("talk", said)
         await chats.async_add_message("talk", ChatMessage("more"))
-        assert await QuipuChatStore(store).aget_messages("talk") == [*told, ChatMessage("more")]
+        assert await QuipuChatStore(store).aget_messages("talk") == [*said, ChatMessage("more")]
         assert store.get("llama_index:talk").messages[1].tool_calls[0].output == "found"
         simple = SimpleChatStore()
         simple.set_messages("old", [ChatMessage("from before")])
@@ -140,16 +140,16 @@ async def test_messages_of_the_agent_framework_come_back(path: pathlib.Path) -> 
     provider = QuipuHistoryProvider(path)
     call = af.Content.from_function_call("c", "f", arguments='{"a": 1}')
     result = af.Content.from_function_result("c", result="done")
-    told = [
+    said = [
         af.Message("user", ["hello"], author_name="me"),
         af.Message("assistant", [call]),
         af.Message("tool", [result]),
     ]
-    await provider.save_messages("talk", told)
+    await provider.save_messages("talk", said)
     await provider.save_messages("talk", [])
-    await provider.save_messages(None, told[:1])
+    await provider.save_messages(None, said[:1])
     found = await provider.get_messages("talk")
-    assert [one.to_dict() for one in found] == [one.to_dict() for one in told]
+    assert [one.to_dict() for one in found] == [one.to_dict() for one in said]
     assert len(await provider.get_messages(None)) == 1
     kept = (await provider.store.get("agent_framework:talk")).messages
     assert kept[1].tool_calls == [quipu.ToolCall("f", "c", '{"a": 1}')]

@@ -111,26 +111,26 @@ def test_a_file_grows_by_a_tenth_of_what_the_sqlite_saver_s_does(tmp_path: pathl
 
 
 def test_every_step_is_found_by_its_id(saver: QuipuSaver) -> None:
-    told: list[tuple[Any, list[BaseMessage]]] = []
+    said: list[tuple[Any, list[BaseMessage]]] = []
     at, messages = None, talk(4)
     for step in range(300):
         messages = [*messages, *talk(1, len(messages))]
         at = put(saver, {"messages": messages}, at)
         saver.put_writes(at, [("messages", step)], "task")
-        told.append((at, messages))
+        said.append((at, messages))
     fresh = QuipuSaver(saver.store)
     for step in random.sample(range(300), 40):
-        found = fresh.get_tuple(told[step][0])
-        assert found is not None and found.checkpoint["channel_values"]["messages"] == told[step][1]
+        found = fresh.get_tuple(said[step][0])
+        assert found is not None and found.checkpoint["channel_values"]["messages"] == said[step][1]
         assert found.pending_writes == [("task", "messages", step)]
         if step:
-            assert found.parent_config == told[step - 1][0]
+            assert found.parent_config == said[step - 1][0]
 
 
 def test_lists_change_in_every_way(saver: QuipuSaver) -> None:
     """Cut, replaced, reordered, changed in place, back and forth: what was put comes back."""
     draw = random.Random(7)
-    told: list[tuple[Any, str]] = []
+    said: list[tuple[Any, str]] = []
     messages = talk(6)
     at = None
     for step in range(300 if LONG else 120):
@@ -152,14 +152,14 @@ def test_lists_change_in_every_way(saver: QuipuSaver) -> None:
             messages.append(ToolMessage(str(step), tool_call_id=f"c{step}", id=f"r{step}"))
             messages += talk(2, step)
         at = put(saver, {"messages": messages, "other": [step] * 5}, at)
-        told.append((at, repr(messages)))
+        said.append((at, repr(messages)))
         if draw.randrange(4) == 0:
             saver = QuipuSaver(saver.store)
         if draw.randrange(9) == 0:
-            at, _ = draw.choice(told)
+            at, _ = draw.choice(said)
             messages = values(saver, at)["messages"]
-        assert repr(values(saver)["messages"]) == told[-1][1]
-    for at, words in told:
+        assert repr(values(saver)["messages"]) == said[-1][1]
+    for at, words in said:
         assert repr(values(saver, at)["messages"]) == words
 
 
@@ -280,18 +280,18 @@ def test_what_is_pruned_leaves_the_file(saver: QuipuSaver) -> None:
 
 
 def test_runs_are_deleted_out_of_the_middle(saver: QuipuSaver) -> None:
-    at, told, messages = None, {}, talk(5)
+    at, said, messages = None, {}, talk(5)
     for step in range(12):
         messages = [*messages, *talk(1, 100 + step)]
         at = put(saver, {"messages": messages}, at, run_id=f"run{step % 3}")
         saver.put_writes(at, [("x", step)], "task")
-        told[at["configurable"]["checkpoint_id"]] = step, messages
+        said[at["configurable"]["checkpoint_id"]] = step, messages
     saver.delete_for_runs(["run1", "none"])
     for one in (saver, QuipuSaver(saver.store)):
         found = [*one.list(None)]
         assert len(found) == 8
         for each in found:
-            step, messages = told[each.checkpoint["id"]]
+            step, messages = said[each.checkpoint["id"]]
             assert step % 3 != 1
             assert each.checkpoint["channel_values"]["messages"] == messages
             assert each.pending_writes == [("task", "x", step)]

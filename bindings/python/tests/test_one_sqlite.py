@@ -55,7 +55,7 @@ def test_a_store_is_kept_from_a_file_that_the_sqlite3_module_has_open(path: path
         with pytest.raises(quipu.Misuse, match="has '.*' open, and not by this package"):
             Store(address)
     other.close()
-    with Store(path) as store, Store(path) as again:  # many of ours are one SQLite's
+    with Store(path) as store, Store(path) as again:  # many stores are one SQLite's
         store.append("talk", "hi", create=True)
         assert "talk" in again
 

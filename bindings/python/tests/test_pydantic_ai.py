@@ -74,13 +74,13 @@ async def test_an_agent_goes_on_after_a_restart(path: pathlib.Path) -> None:
 
 async def test_messages_come_back_equal(store: QuipuConversationStore) -> None:
     parts: list[Any] = ["look", BinaryContent(b"\x00\xff", media_type="image/png")]
-    told = [*turn(parts), *turn("half \u00e9 \u0000")]
-    told = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(told))
-    await store.save(Conversation(conversation_id="c", messages=[*told]))
+    said = [*turn(parts), *turn("half \u00e9 \u0000")]
+    said = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(said))
+    await store.save(Conversation(conversation_id="c", messages=[*said]))
     loaded = await store.load("c")
-    assert loaded is not None and loaded.messages == told
+    assert loaded is not None and loaded.messages == said
     window = await store.load("c", limit=2)
-    assert window is not None and window.messages == told[-2:]
+    assert window is not None and window.messages == said[-2:]
     assert await store.load("none") is None
 
 

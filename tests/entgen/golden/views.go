@@ -6,7 +6,7 @@ import "time"
 
 // Thing is what is shown of a Thing.
 type Thing struct {
-	// What it is called, in the words of those who made it; the comment is long enough to be
+	// What it is called, in the words of its first authors; the comment is long enough to be
 	// broken.
 	Name string
 
@@ -77,7 +77,7 @@ func (v *ThingNew) write(to *writer) {
 
 // ThingChange is what may be given of a Thing. What is nil is not given.
 type ThingChange struct {
-	// What it is called, in the words of those who made it; the comment is long enough to be
+	// What it is called, in the words of its first authors; the comment is long enough to be
 	// broken.
 	Name *string
 

@@ -19,7 +19,7 @@ ENT_ENUM(v_thing_kind)
 /* A thing that an interface shows. */
 struct v_thing {
     int64_t id;
-    /* What it is called, in the words of those who made it; the comment is long enough to be
+    /* What it is called, in the words of its first authors; the comment is long enough to be
      broken. */
     quipu_str name;
     quipu_str note;

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 class Thing:
     """What is shown of a Thing."""
 
-    # What it is called, in the words of those who made it; the comment is long enough to be
+    # What it is called, in the words of its first authors; the comment is long enough to be
     # broken.
     name: str
     remark: str
@@ -42,7 +42,7 @@ class ThingNew(TypedDict, total=False):
 class ThingChange(TypedDict, total=False):
     """What may be given of a Thing."""
 
-    # What it is called, in the words of those who made it; the comment is long enough to be
+    # What it is called, in the words of its first authors; the comment is long enough to be
     # broken.
     name: str | None
     remark: str | None

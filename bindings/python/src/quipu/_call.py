@@ -217,7 +217,7 @@ _lost: list[_Port] = []
 
 
 def _after_fork() -> None:
-    """After fork the child has none of its parent's threads: forget the old ports."""
+    """After fork the threads of its parent are missing in the child: forget the old ports."""
     _lost.extend(_ports.values())
     _ports.clear()
 

@@ -41,7 +41,7 @@ def find(number: int) -> Callable[..., Any]:
     """The function of a number."""
     registered = _living.get(number)
     if registered is None:
-        raise RuntimeError("its call was given up")
+        raise RuntimeError("its call has ended")
     return registered.function
 
 

@@ -1,10 +1,10 @@
 """One SQLite for a file.
 
 POSIX locks belong to a process and a file: closing a file drops the locks that anybody in the
-process holds on it. One copy of SQLite knows of all its descriptors and takes care; two do not know
+process holds on it. One copy of SQLite has all its descriptors and takes care; two do not see those
 of each other. Wheels carry an SQLite of their own, and some Pythons another one for their sqlite3
-module. Then no file may be open in both: whoever comes second gets Misuse. Where both use one copy,
-as with the system's library, nothing here does anything.
+module. Then no file may be open in both: the second one to open it gets Misuse. Where both use one
+copy, as with the system's library, nothing here does anything.
 """
 
 from __future__ import annotations

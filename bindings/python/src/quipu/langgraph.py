@@ -266,7 +266,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             lines = {**known.lines, **found.lines} if known else found.lines
             newest = max((seq for seq in lines), default=0)
             if known is None and newest == 0 and found.next > 1:
-                found = yield from self._read(key)  # no rows of ours among so many
+                found = yield from self._read(key)  # none of the saver's rows among so many
                 if found is None:
                     return None
                 lines, newest = found.lines, max(found.lines, default=0)
@@ -300,7 +300,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 self._heads.popitem(last=False)
 
     def _keep_lists(self, key: str, uid: tuple[int, int], lists: dict[str, Prefix]) -> None:
-        """Keep what the lists of a session were, so that the next step can tell what changed."""
+        """Keep what the lists of a session were, so that the next step can see what changed."""
         with self._lock:
             _, before = self._lists.pop(key, (uid, {}))
             self._items += _length(lists) - _length(before)
