@@ -278,6 +278,9 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
  * false: it cannot be used, reported. key.c. */
 bool app_key_options(const app_call *call, quipu_open_options *options);
 
+/* Whether the store that was opened has one: a key is refused where none is needed. key.c. */
+bool app_has_key(void);
+
 /* Sets the key of the options to the new one, from --new-key-file, --new-passphrase-file or the
  * variables of that name; false: there is none, or it cannot be used, reported. key.c. */
 bool app_new_key_options(const app_call *call, quipu_open_options *options);

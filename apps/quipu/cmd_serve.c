@@ -266,6 +266,7 @@ static int serve_run(const app_call *call)
     }
     code = app_open_by(call, APP_NEED_NEW, http.open, &store);
     if (code == APP_OK) {
+        options.flags = app_has_key() ? QUIPU_SERVER_ENCRYPTED : 0;
         code = serve_until_signal(call, &http, store, &options, app_given(call, "open"), wait);
         http.close(store);
     }

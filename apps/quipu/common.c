@@ -90,8 +90,16 @@ int app_exit_code(quipu_status status)
 }
 
 /* What a user can do about a failure; NULL where the message itself must suffice. */
-static const char *common_advice(quipu_status status)
+static const char *common_advice(quipu_status status, const char *message)
 {
+    /* Another program's file has nothing to repair: the message says what to do. */
+    if (strstr(message, "no SQLite database") != NULL) {
+        return NULL;
+    }
+    /* Nor has an export; "quipu verify" would look at the store, which is sound. */
+    if (status == QUIPU_CORRUPT && strstr(message, "encrypted export") != NULL) {
+        return "nothing of it was used: take another copy of it, or export again";
+    }
     switch (status) {
     case QUIPU_CONFLICT:
         return "another writer changed it meanwhile: read it again and repeat";
@@ -119,9 +127,7 @@ int app_fail(const app_call *call, const char *what, quipu_status status, const 
 {
     const char *message =
         error != NULL && error->message[0] != '\0' ? error->message : quipu_status_text(status);
-    /* Another program's file has nothing to repair: the message says what to do. */
-    const bool other = strstr(message, "no SQLite database") != NULL;
-    const char *advice = other ? NULL : common_advice(status);
+    const char *advice = common_advice(status, message);
 
     if (status == QUIPU_CANCELLED) {
         app_report(call, "%s: interrupted", what);

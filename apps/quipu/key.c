@@ -198,6 +198,11 @@ bool app_key_options(const app_call *call, quipu_open_options *options)
     return key_load(call, raw, phrase, &key_current, options);
 }
 
+bool app_has_key(void)
+{
+    return key_current.n > 0;
+}
+
 /* An option counts instead of the variables. */
 bool app_new_key_options(const app_call *call, quipu_open_options *options)
 {

@@ -170,27 +170,6 @@ static quipu_status problems_read(void *ctx, void *ret_bytes, size_t size, size_
     return *ret_n == 0 && ferror(file) ? QUIPU_IO : QUIPU_OK;
 }
 
-/* Adds the key where what was known is encrypted, or its key is named. An export and heads begin
- * with a brace. False: reported. */
-static bool problems_key(const app_call *call, FILE *known, quipu_compared *compared)
-{
-    quipu_open_options key = QUIPU_OPEN_OPTIONS_INIT;
-    const int first = getc(known);
-
-    if (first != EOF) {
-        (void)ungetc(first, known);
-    }
-    if (first != APP_EXPORT_ENCRYPTED[0] && !app_export_key_is_named(call)) {
-        return true;
-    }
-    if (!app_export_key_options(call, false, &key)) {
-        return false;
-    }
-    compared->encryption_key = key.key;
-    compared->encryption_key_ctx = key.key_ctx;
-    return true;
-}
-
 /* What a check has found. `what` names the part that failed. */
 typedef struct problems_done {
     quipu_verified verified;
@@ -200,7 +179,7 @@ typedef struct problems_done {
 
 /* Runs the check, then the comparison with what was known. */
 static quipu_status problems_check(problems_view *view, quipu_store *store, bool repair,
-                                   FILE *known, problems_done *done, quipu_error *error)
+                                   const app_known *known, problems_done *done, quipu_error *error)
 {
     const app_call *call = view->checking.call;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
@@ -213,15 +192,17 @@ static quipu_status problems_check(problems_view *view, quipu_store *store, bool
     if (status == QUIPU_OK && known != NULL) {
         done->what = app_value(call, "against");
         within.progress = NULL; /* the bar has ended with the sessions */
-        status = quipu_store_verify_against(store, problems_read, known, problems_on_problem, view,
-                                            &within, &done->compared, error);
+        done->compared.encryption_key = known->key;
+        done->compared.encryption_key_ctx = known->key_ctx;
+        status = quipu_store_verify_against(store, problems_read, known->file, problems_on_problem,
+                                            view, &within, &done->compared, error);
     }
     app_checking_pause(&view->checking);
     return status;
 }
 
 /* A check that fails in the middle still closes its JSON document. */
-int app_problems(const app_call *call, quipu_store *store, bool repair, FILE *known)
+int app_problems(const app_call *call, quipu_store *store, bool repair, const app_known *known)
 {
     problems_view view = {.json = app_given(call, "json"),
                           .colours = app_colours(call),
@@ -231,9 +212,6 @@ int app_problems(const app_call *call, quipu_store *store, bool repair, FILE *kn
     quipu_error error = {0};
     quipu_status status;
 
-    if (known != NULL && !problems_key(call, known, &done.compared)) {
-        return APP_USAGE;
-    }
     if (view.json) {
         app_json_open(&view.out, NULL, '{');
         app_json_open(&view.out, "problems", '[');

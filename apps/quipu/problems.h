@@ -19,8 +19,15 @@ void app_checking_begin(app_checking *checking, const app_call *call, quipu_stor
 /* Clears the bar, before something is printed and at the end; it may reappear. */
 void app_checking_pause(app_checking *checking);
 
-/* Checks everything, with `repair` also fixes it; `known`, or NULL: heads of sessions or an export,
- * which the store is compared with. Returns an exit code: APP_FAILURE when a problem remains. */
-int app_problems(const app_call *call, quipu_store *store, bool repair, FILE *known);
+/* What a store is compared with: heads of sessions or an export. */
+typedef struct app_known {
+    FILE *file;
+    quipu_key_fn key; /* it is encrypted; NULL: it is not */
+    void *key_ctx;
+} app_known;
+
+/* Checks everything, with `repair` also fixes it; then compares it with `known`, or NULL. Returns
+ * an exit code: APP_FAILURE when a problem remains. */
+int app_problems(const app_call *call, quipu_store *store, bool repair, const app_known *known);
 
 #endif

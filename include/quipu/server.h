@@ -69,10 +69,14 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_mcp_serve(quipu_store *store,
 /* A server that runs. */
 typedef struct quipu_server quipu_server;
 
+/* The store was opened with a key: so that its exports lie nowhere in plain text, their temporary
+ * files are encrypted, too, each under a random key of its own. */
+#define QUIPU_SERVER_ENCRYPTED 1u
+
 /* How to serve. A member of 0 means its default. */
 typedef struct quipu_server_options {
     uint32_t struct_size;
-    uint32_t flags;         /* 0 */
+    uint32_t flags;         /* QUIPU_SERVER_ENCRYPTED or 0 */
     const char *listen;     /* "127.0.0.1:8420", "[::1]:0" (port 0: any that is free) or
                              * "unix:/run/quipu.sock"; NULL: QUIPU_SERVER_ADDRESS */
     const char *token_file; /* required: see quipu_token_add() */

@@ -11,11 +11,11 @@
 
 #include <assert.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/adk_key.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "server/spool.h"
 
 /* How a status of the library is answered. The closed list of base.h, in its order. */
 static const struct {
@@ -31,19 +31,15 @@ static const struct {
 /* 500 until a handler says otherwise: an answer that was forgotten is noticed. */
 void qp_reply_init(qp_reply *answer)
 {
-    *answer = (qp_reply){.status = 500, .type = "application/json", .file_fd = -1};
+    *answer = (qp_reply){.status = 500, .type = "application/json"};
     qp_buf_init(&answer->body, QP_REPLY_MAX);
 }
 
-/* Closes the file of an answer that was not sent; one that was belongs to the output
- * (conn_write_body()). */
 void qp_reply_free(qp_reply *answer)
 {
     qp_buf_free(&answer->body);
-    if (answer->file_fd >= 0) {
-        (void)close(answer->file_fd);
-        answer->file_fd = -1;
-    }
+    qp_spool_free(answer->spool);
+    answer->spool = NULL;
 }
 
 /* Writes over what a handler has written so far: half of a result must not leave. `field` names the

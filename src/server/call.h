@@ -23,8 +23,7 @@ typedef struct qp_reply {
     const char *type;                /* Content-Type */
     qp_buf body;                     /* or... */
     const struct qp_asset *asset;    /* ...a file of the page; NULL: none; or... */
-    int file_fd;                     /* ...this file; -1: none */
-    int64_t file_size;               /* of the file */
+    struct qp_spool *spool;          /* ...this temporary file; NULL: none */
     char allow[QP_REPLY_ALLOW_SIZE]; /* with 405; "" otherwise */
     bool has_detail;                 /* errors have ADK's form, {"detail":...} */
 } qp_reply;

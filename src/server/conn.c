@@ -41,6 +41,7 @@
 
 #include "base/alloc.h"
 #include "server/page.h"
+#include "server/spool.h"
 
 /* Long enough for a client to read an answer of some kilobytes over a slow network, and short
  * enough that refused clients do not fill the limit of connections. */
@@ -112,7 +113,7 @@ static void conn_release_call(qp_conn *conn)
     conn->sent = 0;
     qp_token_release(conn->held);
     conn->held = NULL;
-    conn->call = (qp_call){.answer = {.file_fd = -1}};
+    conn->call = (qp_call){.server = NULL};
 }
 
 /* A worker that is at the call, or at a stream's read, uses the memory: then the connection is only
@@ -192,7 +193,8 @@ static void conn_cleanup(const void *data, size_t size, void *ctx)
     qp_free(ctx);
 }
 
-/* Hands the body's memory from byte `from` on, or the file, over to the output. */
+/* Hands the body's memory from byte `from` on over to the output. A temporary file follows when the
+ * head is sent: conn_send_more(). */
 static void conn_write_body(qp_conn *conn, qp_reply *answer, size_t from)
 {
     struct evbuffer *output = bufferevent_get_output(conn->bev);
@@ -201,13 +203,6 @@ static void conn_write_body(qp_conn *conn, qp_reply *answer, size_t from)
         if (answer->status == 200) {
             (void)evbuffer_add_reference(output, answer->asset->bytes, answer->asset->size, NULL,
                                          NULL);
-        }
-        return;
-    }
-    if (answer->file_fd >= 0) {
-        if (answer->file_size > 0 &&
-            evbuffer_add_file(output, answer->file_fd, 0, (ev_off_t)answer->file_size) == 0) {
-            answer->file_fd = -1; /* the buffer closes it */
         }
         return;
     }
@@ -238,9 +233,9 @@ static bool conn_has_body(const qp_conn *conn)
 /* Bytes of the answer's body. */
 static int64_t conn_size(const qp_reply *answer)
 {
-    return answer->asset != NULL  ? (int64_t)answer->asset->size
-           : answer->file_fd >= 0 ? answer->file_size
-                                  : (int64_t)answer->body.n;
+    return answer->asset != NULL   ? (int64_t)answer->asset->size
+           : answer->spool != NULL ? qp_spool_size(answer->spool)
+                                   : (int64_t)answer->body.n;
 }
 
 /* Gives the socket what it takes at once of the head and of a body in memory: nearly always all of
@@ -269,7 +264,7 @@ static bool conn_write(qp_conn *conn)
     if (head == NULL) {
         head = &own;
         qp_conn_head(conn, conn_size(answer), head);
-        if (answer->asset == NULL && answer->file_fd < 0 && conn_is_alone(conn) &&
+        if (answer->asset == NULL && answer->spool == NULL && conn_is_alone(conn) &&
             conn_send(conn, head)) {
             return true;
         }
@@ -332,9 +327,29 @@ static void conn_answer(qp_conn *conn)
     }
 }
 
-/* All output has left: reads on, where the next request may have arrived already. */
+/* The output is empty: the next part of a temporary file follows. When it cannot be read, nothing
+ * can be answered any more: the connection ends, and the client misses the rest. */
+static void conn_send_more(qp_conn *conn)
+{
+    const quipu_status status =
+        qp_spool_send(conn->call.answer.spool, bufferevent_get_output(conn->bev));
+
+    assert(conn->state == QP_CONN_WRITING);
+    if (status != QUIPU_OK) {
+        qp_log_fault(&conn->server->log, conn->call.route->path, status);
+        qp_conn_close(conn);
+    }
+}
+
+/* All output has left: sends on, or reads on, where the next request may have arrived already. */
 static void conn_sent(qp_conn *conn)
 {
+    const qp_spool *spool = conn_has_body(conn) ? conn->call.answer.spool : NULL;
+
+    if (spool != NULL && !qp_spool_is_sent(spool)) {
+        conn_send_more(conn);
+        return;
+    }
     conn_next(conn);
     if (conn->state == QP_CONN_READING) {
         (void)bufferevent_enable(conn->bev, EV_READ);
@@ -364,7 +379,7 @@ static bool conn_may_send(const qp_conn *conn)
     const qp_call *call = &conn->call;
 
     return conn->may_send && !conn->closes && !atomic_load(&server->stop_asked) &&
-           call->tail == NULL && call->answer.asset == NULL && call->answer.file_fd < 0 &&
+           call->tail == NULL && call->answer.asset == NULL && call->answer.spool == NULL &&
            (call->route->need != QP_NEED_WRITE || atomic_load(&server->stream_count) == 0);
 }
 
@@ -708,7 +723,6 @@ void qp_conn_open(quipu_server *server, int fd)
     conn->job.owner = conn;
     conn->is_extra = server->conn_count >= (size_t)server->options.connections_max;
     server->metrics.turned_away += conn->is_extra ? 1 : 0;
-    conn->call.answer.file_fd = -1;
     qp_http_reader_init(&conn->reader, (size_t)server->options.body_max);
     conn->next = server->conns;
     if (conn->next != NULL) {

@@ -2,14 +2,12 @@
  *
  * Owns: nothing after a call. Called by: workers, by the table of routes. Locks: none.
  * Transactions: a change of state is one event, stored in one transaction with all its names; an
- * export is one snapshot, written to an unlinked temporary file, so that the store is not held for
+ * export is one snapshot, written to a temporary file (spool.h), so that the store is not held for
  * as long as a slow client reads.
  * Statuses: 200, 204 for a patch by a token that may not read, 400 for names that the token may not
  * set, 404 outside of the scope, 409 for a tail behind the end. Names of an app are seen by all of
  * its users: a token of one user reads their values, and neither sets them nor learns who did. */
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -17,7 +15,9 @@
 #include "mcp/live.h"
 #include "server/adk_json.h"
 #include "server/route.h"
+#include "server/server.h"
 #include "server/session_json.h"
+#include "server/spool.h"
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
@@ -429,33 +429,6 @@ quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr)
 
 /* ---- export ---------------------------------------------------------------------------------- */
 
-/* A quipu_write_fn over stdio.
- * A full disk is QUIPU_IO and ends the export: the answer is an error and no half of a file. */
-static quipu_status state_write_file(void *ctx, const void *bytes, size_t n)
-{
-    return fwrite(bytes, 1, n, ctx) == n ? QUIPU_OK : QUIPU_IO;
-}
-
-/* Takes a second descriptor of the file for the answer: the stream's own is closed with it.
- * From here on the answer owns the descriptor: qp_reply_free() closes it, or the output does. */
-static quipu_status state_hand_over(FILE *file, qp_reply *answer, quipu_error *reterr)
-{
-    int fd = fflush(file) == 0 ? dup(fileno(file)) : -1;
-    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
-
-    if (size < 0) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return qp_error_set(reterr, QUIPU_IO, "the export cannot be written");
-    }
-    answer->file_fd = fd;
-    answer->file_size = (int64_t)size;
-    answer->type = "application/x-ndjson";
-    answer->status = 200;
-    return QUIPU_OK;
-}
-
 /* Of one session or, without a key, of the store. Writes to a file without a name, which the loop
  * sends: neither a large session nor a slow client costs memory, and no worker waits for a client.
  */
@@ -463,15 +436,14 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
 {
     quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
     quipu_status status = call->key.p != NULL ? qp_call_check_session(call, reterr) : QUIPU_OK;
-    FILE *file;
+    qp_spool *spool = NULL;
 
+    if (status == QUIPU_OK) {
+        status = qp_spool_new((call->server->options.flags & QUIPU_SERVER_ENCRYPTED) != 0, &spool,
+                              reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
-    }
-    /* Without a name: a crash leaves nothing behind, and nobody else can open it. */
-    file = tmpfile();
-    if (file == NULL) {
-        return qp_error_set(reterr, QUIPU_IO, "no temporary file for the export");
     }
     /* Absent for /v1/export: the whole store, for a token of the whole store. */
     options.key = call->key;
@@ -479,13 +451,19 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
     options.flags =
         (qp_call_flag(call, "flat") || qp_call_is_scoped(call) ? QUIPU_EXPORT_FLAT : 0) |
         (qp_call_flag(call, "heads") ? QUIPU_EXPORT_HEADS : 0);
-    status = quipu_store_export(call->store, &options, state_write_file, file, &call->limits, NULL,
+    status = quipu_store_export(call->store, &options, qp_spool_write, spool, &call->limits, NULL,
                                 reterr);
     if (status == QUIPU_OK) {
-        status = state_hand_over(file, &call->answer, reterr);
+        status = qp_spool_end(spool, reterr);
     }
-    (void)fclose(file);
-    return status;
+    if (status != QUIPU_OK) { /* the answer is an error and no half of an export */
+        qp_spool_free(spool);
+        return status;
+    }
+    call->answer.spool = spool;
+    call->answer.type = "application/x-ndjson";
+    call->answer.status = 200;
+    return QUIPU_OK;
 }
 
 /* ---- tail ------------------------------------------------------------------------------------ */

@@ -286,8 +286,10 @@ static quipu_status server_read_options(quipu_server *server, const quipu_server
         qp_options_read(options, sizeof(*options), given, "quipu_server_options", reterr);
     int n;
 
-    if (status == QUIPU_OK && (options->token_file == NULL || options->flags != 0)) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "a token file is required, and flags are 0");
+    if (status == QUIPU_OK &&
+        (options->token_file == NULL || (options->flags & ~QUIPU_SERVER_ENCRYPTED) != 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a token file is required, and flags are QUIPU_SERVER_ENCRYPTED or 0");
     }
     status = status == QUIPU_OK ? server_read_limits(options, reterr) : status;
     if (status == QUIPU_OK) {

@@ -26,6 +26,7 @@
 #include "base/be.h"
 #include "base/error.h"
 #include "base/sha256.h"
+#include "base/temp_file.h"
 /* The last one: its macros rename functions. */
 #include "base/libcrypto.h"
 
@@ -402,7 +403,7 @@ static quipu_status export_crypt_verify(qp_export_reader *self, quipu_error *ret
     quipu_status status = QUIPU_OK;
 
     assert(!self->verified && self->number == 0);
-    self->spool = tmpfile(); /* without a name: a crash leaves nothing behind */
+    self->spool = qp_temp_file();
     if (self->spool == NULL) {
         return qp_error_set(reterr, QUIPU_IO, "no temporary file for an encrypted export");
     }

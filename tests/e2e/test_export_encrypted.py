@@ -131,6 +131,9 @@ class EncryptedExport(harness.Case):
         changed[-30] ^= 1
         sealed.write_bytes(changed)
         self.refused("does not fit its tag", *keyed)
+        ran = self.q("import", self.sealed, *keyed, store=str(self.dir / "other.db"), code=1)
+        self.assertIn("take another copy of it, or export again", ran.err)
+        self.assertNotIn("quipu verify", ran.err)  # it would look at the store
         sealed.write_bytes(data[:132] + data[132 + 28 + 65536:])
         self.refused("missing, repeated or in another order", *keyed)
         self.q("export", "-o", self.sealed, "--force")

@@ -5,6 +5,7 @@ who has not the right, clients that hold on to what they have, and TLS."""
 import contextlib
 import http.client
 import json
+import os
 import re
 import resource
 import signal
@@ -369,6 +370,21 @@ class Tls(server.Case):
         with contextlib.suppress(ConnectionResetError):
             self.assertNotIn(b"HTTP/1.1", plain.recv(1000))
         self.good("GET", "/readyz", connection=self.client())
+        self.stop()
+
+    def test_an_export_of_an_encrypted_store_is_served_over_https(self):
+        secret = self.folder / "secret"
+        secret.write_bytes(os.urandom(32))
+        secret.chmod(0o600)
+        self.env["QUIPU_KEY_FILE"] = str(secret)
+        self.run_quipu("init", "--encrypt")
+        self.serve_tls()
+        client = self.client()
+        self.append("s", *[message(f"e{i}", f"m{i} " + "x" * 100000) for i in range(20)],
+                    connection=client)
+        for _ in range(2):
+            answer = self.ask("GET", path("v1", "sessions", "s", "export"), connection=client)
+            self.assertEqual(answer.body, self.run_quipu("export", "s").raw_out)
         self.stop()
 
     def test_a_tail_over_https_ends_with_a_word(self):

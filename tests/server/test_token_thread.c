@@ -466,6 +466,27 @@ static void options_of_a_server_are_checked_at_their_limits(void **state)
     quipu_close(store);
 }
 
+static void a_server_takes_the_flags_that_it_knows(void **state)
+{
+    char tokens[T_PATH_MAX];
+    quipu_server_options options = QUIPU_SERVER_OPTIONS_INIT;
+    quipu_server *server = NULL;
+    quipu_store *store = NULL;
+    quipu_error error;
+
+    (void)state;
+    token_path(tokens);
+    T_OK(quipu_open(":memory:", NULL, &store, &error));
+    options.token_file = tokens;
+    options.listen = "127.0.0.1:0";
+    options.flags = QUIPU_SERVER_ENCRYPTED;
+    T_OK(quipu_server_start(store, &options, &server, &error));
+    quipu_server_stop(server);
+    options.flags = QUIPU_SERVER_ENCRYPTED << 1;
+    T_STATUS(quipu_server_start(store, &options, &server, &error), QUIPU_MISUSE);
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +502,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_read_without_memory_is_read_later),
         cmocka_unit_test(a_full_queue_takes_no_job_and_a_stop_runs_none_that_waits),
         cmocka_unit_test(options_of_a_server_are_checked_at_their_limits),
+        cmocka_unit_test(a_server_takes_the_flags_that_it_knows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
