@@ -347,6 +347,9 @@ quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reterr)
         try = ask_once(ask, &error);
         is_unknown = is_unknown || try.status == QUIPU_UNKNOWN;
     } while (try.status != QUIPU_OK && ask_pause(ask, &try, began_ns));
+    if (is_unknown && try.status == QUIPU_NOT_FOUND && ask->deletes) {
+        return QUIPU_OK;
+    }
     /* An earlier try may have arrived, and none after it said otherwise. */
     if (is_unknown && try.status != QUIPU_OK && !try.settles) {
         return qp_error_set(reterr, QUIPU_UNKNOWN,
