@@ -60,6 +60,17 @@ static quipu_str claude_session(app_foreign *foreign, const app_tree *line)
     return (quipu_str){both, session.n + agent.n + 1};
 }
 
+/* A line of its own has what Claude Code calls the conversation; it may stand before the first
+ * message, and behind the last. It does not say whose it is: a file has one conversation, and those
+ * of the agents that it started. */
+static void claude_title(app_foreign *foreign, const app_tree *line)
+{
+    foreign->title = lines_keep(foreign, app_tree_text(line, "summary"));
+    if (foreign->session_count > 0) {
+        foreign->sessions[0].title = foreign->title;
+    }
+}
+
 void app_foreign_claude_line(app_foreign *foreign, const app_tree *line)
 {
     const quipu_str type = app_tree_text(line, "type");
@@ -69,6 +80,10 @@ void app_foreign_claude_line(app_foreign *foreign, const app_tree *line)
     app_foreign_session *session;
     app_foreign_writer writer;
 
+    if (quipu_str_eq(type, QUIPU_STR("summary")) && app_tree_text(line, "summary").n > 0) {
+        claude_title(foreign, line);
+        return;
+    }
     if (message == NULL || id.n == 0 || (!answer && !quipu_str_eq(type, QUIPU_STR("user")))) {
         foreign->left_out++;
         return;
@@ -80,6 +95,9 @@ void app_foreign_claude_line(app_foreign *foreign, const app_tree *line)
     session = app_foreign_session_of(foreign, id);
     if (session == NULL) {
         return;
+    }
+    if (foreign->session_count == 1) {
+        session->title = foreign->title;
     }
     const app_foreign_said said = {
         .id = app_tree_text(line, "uuid"),
