@@ -237,6 +237,8 @@ int app_exit_code(quipu_status status);
 /* Writes a message to stderr as "quipu VERB: ...", made safe for a terminal. */
 void app_report(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
 
+#define APP_KEY_ADVICE "make one: (umask 077; openssl rand -hex 32 >FILE)"
+
 /* Another line of the message before it. */
 void app_report_more(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
 
