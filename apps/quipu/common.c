@@ -24,8 +24,8 @@
 static void common_vreport(const app_call *call, bool more, const char *format, va_list list)
     QUIPU_PRINTF(3, 0);
 
-/* Writes a message after "quipu VERB: ", or another line of it. Passwords in URIs are masked, control
- * characters made visible: a newline may be part of a key. */
+/* Writes a message after "quipu VERB: ", or another line of it. Passwords in URIs are masked,
+ * control characters made visible: a newline may be part of a key. */
 static void common_vreport(const app_call *call, bool more, const char *format, va_list list)
 {
     char text[APP_MESSAGE_MAX];

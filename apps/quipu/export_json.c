@@ -372,8 +372,8 @@ typedef struct otlp_pass {
     unsigned place; /* 1: the answer; then a tool's results */
 } otlp_pass;
 
-/* Whether a tool failed, as ADK, quipu's turns and the Model Context Protocol say it: by a member of
- * its result. A result that cannot be read is none of theirs. */
+/* Whether a tool failed, as ADK, quipu's turns and the Model Context Protocol say it: by a member
+ * of its result. A result that is no JSON says nothing of it. */
 static bool otlp_failed(quipu_str result)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;

@@ -146,8 +146,8 @@ static const char *connect_state(const char *text, char ret_state[CONNECT_STATE_
 }
 
 /* Why there is no connection (pg NULL: none in time). A server's error becomes our sentence with
- * its SQLSTATE; libpq's own texts name hosts and are passed on, with the SQLSTATE of a connection that
- * cannot be made. They cannot hold a password: connect_uri() refuses URIs that libpq would misread.
+ * its SQLSTATE; libpq's own texts name hosts and are passed on, with the SQLSTATE of a connection
+ * that cannot be made. They hold no password: connect_uri() refuses URIs that libpq would misread.
  */
 static quipu_status connect_failed(const PGconn *pg, connect_answer *ret_answer,
                                    quipu_error *reterr)

@@ -221,7 +221,8 @@ static quipu_status artifact_hidden(const artifact_call *call, ent_db *db, quipu
     quipu_status status = QUIPU_OK;
 
     assert(ent_depth(db) > 0);
-    if (call->query.session_key.p != NULL) {
+    if (call->query.session_key.p != NULL &&
+        (call->query.name.p == NULL || !artifact_is_users(call->query.name))) {
         status = qp_session_lookup(call->store, db, arena, call->query.session_key, &row, reterr);
     }
     if (status == QUIPU_OK) {
@@ -392,7 +393,7 @@ static quipu_status artifact_save_work(void *ctx, ent_db *db, quipu_arena *scrat
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
     assert(ent_depth(db) > 0);
-    if (status == QUIPU_OK && !users) {
+    if (status == QUIPU_OK) {
         status = artifact_hidden(call, db, scratch, &where, &hidden, reterr);
     }
     if (status == QUIPU_OK && hidden) {
@@ -545,7 +546,7 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
 
     assert(call->query.name.p != NULL);
     quipu_arena_free(arena); /* of a try before */
-    if (status == QUIPU_OK && !users) {
+    if (status == QUIPU_OK) {
         status = artifact_hidden(call, db, scratch, &where, &hidden, reterr);
     }
     if (status == QUIPU_OK && !hidden) {

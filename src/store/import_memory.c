@@ -196,8 +196,8 @@ static void import_memory_ledger(const qp_memory_scope *row, qp_memory_scope_new
 }
 
 /* The row is that of the session as it is stored here: its uid may differ from the export's (a uid
- * that was taken), and the tokens of the watermark are those of its message, as a repair would write
- * them. A message that is not there yet has none that could be stated. */
+ * that was taken), and the tokens of the watermark are those of its message, as a repair would
+ * write them. A message that is not there yet has none that could be stated. */
 static quipu_status import_memory_session(const qp_lines_import *run, ent_db *db,
                                           quipu_arena *scratch, qp_memory_scope_new *made,
                                           quipu_error *reterr)

@@ -132,8 +132,8 @@ static quipu_status memory_status_item(const memory_status_call *call, ent_db *d
     ret->watermark = mark.watermark;
     ret->last_seq = mark.last_seq;
     ret->pending_tokens = mark.pending_tokens;
-    /* A summary has no tokens, and no worker observes it: one that stands alone behind the watermark
-     * is passed over, and the newest one is not counted among others. */
+    /* A summary has no tokens, and no worker observes it: one that stands alone behind the
+     * watermark is passed over, and the newest one is not counted among others. */
     if (mark.pending_tokens == 0) {
         ret->watermark = mark.last_seq;
     } else {
