@@ -237,7 +237,12 @@ int app_exit_code(quipu_status status);
 /* Writes a message to stderr as "quipu VERB: ...", made safe for a terminal. */
 void app_report(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
 
-/* The same, and returns APP_USAGE. */
+#define APP_KEY_ADVICE "make one: (umask 077; openssl rand -hex 32 >FILE)"
+
+/* Another line of the message before it. */
+void app_report_more(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
+
+/* As app_report(), and returns APP_USAGE. */
 int app_usage(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
 
 /* Reports what failed (`what`: the key, the file) and what to do about it; returns the exit

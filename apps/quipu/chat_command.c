@@ -322,18 +322,23 @@ static void command_file(app_chat_state *state, quipu_str given)
 
 static void command_help(app_chat_state *state)
 {
-    app_report(state->call,
-               "commands:\n"
-               "/help            this list\n"
-               "/fork [KEY]      go on in a fork; the session stays as it is\n"
-               "/undo            go on before the last question, in a fork\n"
-               "/model [NAME]    show or change the model\n"
-               "/file PATH       send a text, an image, sound or a PDF with the next message\n"
-               "/memory          what is remembered\n"
-               "/tools           what the model may call\n"
-               "/save FILE       write the conversation as Markdown\n"
-               "/quit            end the chat, as Ctrl-D does\n"
-               "//text           send a message that begins with a slash");
+    static const char *const lines[] = {
+        "/help            this list",
+        "/fork [KEY]      go on in a fork; the session stays as it is",
+        "/undo            go on before the last question, in a fork",
+        "/model [NAME]    show or change the model",
+        "/file PATH       send a text, an image, sound or a PDF with the next message",
+        "/memory          what is remembered",
+        "/tools           what the model may call",
+        "/save FILE       write the conversation as Markdown",
+        "/quit            end the chat, as Ctrl-D does",
+        "//text           send a message that begins with a slash",
+    };
+
+    app_report(state->call, "commands:");
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        app_report_more(state->call, "%s", lines[i]);
+    }
 }
 
 bool app_chat_command(app_chat_state *state, quipu_str line, quipu_str *ret_said)

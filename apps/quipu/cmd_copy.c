@@ -101,8 +101,8 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
     if (status == QUIPU_CANCELLED || status == QUIPU_BUSY) {
         app_report(call, "what was copied so far is stored: run the same command to continue");
     } else if (status == QUIPU_CONFLICT || status == QUIPU_EXISTS) {
-        app_report(call, "%s: %s\nboth stores are unchanged; copy into a new one",
-                   call->arguments[1], error.message);
+        app_report(call, "%s: %s", call->arguments[1], error.message);
+        app_report_more(call, "both stores are unchanged; copy into a new one");
         return app_exit_code(status);
     }
     return app_fail(call, call->arguments[1], status, &error);

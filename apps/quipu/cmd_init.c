@@ -35,8 +35,8 @@ static int init_run(const app_call *call)
     }
     if (app_given(call, "encrypt") && making.key == NULL) {
         app_report(call, "--encrypt needs a key: name its file in QUIPU_KEY_FILE, or that of a "
-                         "passphrase in QUIPU_PASSPHRASE_FILE\n"
-                         "make one: (umask 077; openssl rand -hex 32 >FILE)");
+                         "passphrase in QUIPU_PASSPHRASE_FILE");
+        app_report_more(call, APP_KEY_ADVICE);
         return APP_USAGE;
     }
     if (!app_store_path(call, true, path)) {

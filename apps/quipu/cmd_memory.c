@@ -523,14 +523,15 @@ static int memory_run(const app_call *call)
     int code;
 
     if (call->argument_count - 1 < word->least) {
-        return app_usage(call, "an argument is missing: %.*s\nusage: quipu memory %s %s",
-                         (int)strcspn(word->takes, " "), word->takes, call->arguments[0],
-                         word->takes);
+        app_report(call, "an argument is missing: %.*s", (int)strcspn(word->takes, " "),
+                   word->takes);
+    } else if (call->argument_count - 1 > word->most) {
+        app_report(call, "there are too many arguments, from \"%s\" on",
+                   call->arguments[word->most + 1]);
     }
-    if (call->argument_count - 1 > word->most) {
-        return app_usage(call,
-                         "there are too many arguments, from \"%s\" on\nusage: quipu memory %s %s",
-                         call->arguments[word->most + 1], call->arguments[0], word->takes);
+    if (call->argument_count - 1 < word->least || call->argument_count - 1 > word->most) {
+        app_report_more(call, "usage: quipu memory %s %s", call->arguments[0], word->takes);
+        return APP_USAGE;
     }
     code = app_open(call, word->need, &store);
     if (code == APP_OK) {

@@ -153,7 +153,8 @@ static int search_copy(const app_call *call, quipu_store **store)
         return app_fail(call, "the search", status, &error);
     }
     app_report(call, "the file has an older layout, and its messages are not indexed: a copy in "
-                     "memory is searched\n\"quipu doctor --migrate\" upgrades the file");
+                     "memory is searched");
+    app_report_more(call, "\"quipu doctor --migrate\" upgrades the file");
     quipu_close(*store);
     *store = copy;
     return APP_OK;
@@ -270,15 +271,14 @@ static void search_report_none(const app_call *call, quipu_store *store,
     if (parts.count == 0) {
         app_report(call, "nothing was found: the query has no word to look for");
     } else if (used > 0) {
-        app_report(call,
-                   "nothing was found: no message meets the whole query; alone occur: %s\n"
-                   "\"quipu recall\" finds messages by a question, with any of its words",
+        app_report(call, "nothing was found: no message meets the whole query; alone occur: %s",
                    occur);
+        app_report_more(call,
+                        "\"quipu recall\" finds messages by a question, with any of its words");
     } else {
-        app_report(call,
-                   "nothing was found: no message has %s\n"
-                   "\"quipu recall\" also finds other forms of a word",
+        app_report(call, "nothing was found: no message has %s",
                    parts.count > 1 ? "one of the words" : "this");
+        app_report_more(call, "\"quipu recall\" also finds other forms of a word");
     }
 }
 

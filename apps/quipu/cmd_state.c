@@ -11,8 +11,9 @@
 #include "state_past.h"
 #include "text.h"
 
-#define STATE_SCOPES "app user session" /* in the order of quipu_scope */
-#define STATE_NAME_MAX 1024             /* bytes of a name, with its prefix */
+#define STATE_SCOPES "app user session"       /* in the order of quipu_scope */
+#define STATE_NAME_MAX 1024                   /* bytes of a name, with its prefix */
+#define STATE_NO_TIME_S INT64_C(-62135596800) /* the year 1: Go's zero time, of an import */
 
 static const app_option state_options[] = {
     {.name = "scope",
@@ -58,6 +59,12 @@ static const char *state_scope_name(quipu_scope scope)
 /* ---- listing ---------------------------------------------------------------------------------
  */
 
+/* What an import brought may have no time. */
+static bool state_has_time(const quipu_state_entry *entry)
+{
+    return entry->set_at.s != STATE_NO_TIME_S;
+}
+
 /* Member names are those of an export. */
 static void state_json(const quipu_state_entry *entry)
 {
@@ -67,7 +74,9 @@ static void state_json(const quipu_state_entry *entry)
     app_json_cstr(&json, "scope", state_scope_name(entry->scope));
     app_json_text(&json, "name", entry->name);
     app_json_raw(&json, "value", entry->value.text);
-    app_json_time(&json, "updated_at", entry->set_at);
+    if (state_has_time(entry)) {
+        app_json_time(&json, "updated_at", entry->set_at);
+    }
     app_json_text(&json, "set_by", entry->set_by);
     if (entry->set_seq > 0) {
         app_json_int(&json, "set_seq", entry->set_seq);
@@ -79,8 +88,12 @@ static void state_json(const quipu_state_entry *entry)
 static quipu_status state_cells(quipu_arena *arena, const quipu_state_entry *entry,
                                 quipu_str cells[STATE_COLUMNS])
 {
-    quipu_status status = app_cell_time(arena, entry->set_at, &cells[STATE_WHEN]);
+    quipu_status status = QUIPU_OK;
 
+    cells[STATE_WHEN] = (quipu_str){NULL, 0};
+    if (state_has_time(entry)) {
+        status = app_cell_time(arena, entry->set_at, &cells[STATE_WHEN]);
+    }
     cells[STATE_SCOPE] = quipu_cstr(state_scope_name(entry->scope));
     cells[STATE_NAME] = entry->name;
     cells[STATE_VALUE] = entry->value.text;

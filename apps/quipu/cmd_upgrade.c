@@ -40,8 +40,8 @@ static int upgrade_encrypt(const app_call *call)
     }
     if (options.key == NULL) {
         app_report(call, "--encrypt needs a key: name its file in QUIPU_KEY_FILE, or that of a "
-                         "passphrase in QUIPU_PASSPHRASE_FILE\n"
-                         "make one: (umask 077; openssl rand -hex 32 >FILE)");
+                         "passphrase in QUIPU_PASSPHRASE_FILE");
+        app_report_more(call, APP_KEY_ADVICE);
         return APP_USAGE;
     }
     if (!app_store_path(call, false, path)) {

@@ -21,16 +21,15 @@
 /* ---- messages ---------------------------------------------------------------------------------
  */
 
-static void common_vreport(const app_call *call, const char *format, va_list list)
-    QUIPU_PRINTF(2, 0);
+static void common_vreport(const app_call *call, bool more, const char *format, va_list list)
+    QUIPU_PRINTF(3, 0);
 
-/* Writes a message, line by line, after "quipu VERB: ". Passwords in URIs are masked, control
- * characters made visible. */
-static void common_vreport(const app_call *call, const char *format, va_list list)
+/* Writes a message after "quipu VERB: ", or another line of it. Passwords in URIs are masked,
+ * control characters made visible: a newline may be part of a key. */
+static void common_vreport(const app_call *call, bool more, const char *format, va_list list)
 {
     char text[APP_MESSAGE_MAX];
     char shown[APP_MESSAGE_MAX];
-    const char *line = shown;
 
     fflush(stdout); /* a note comes behind the data that it is about */
     app_pager_end();
@@ -38,24 +37,30 @@ static void common_vreport(const app_call *call, const char *format, va_list lis
     vsnprintf(text, sizeof(text), format, list);
     app_mask(text, shown, sizeof(shown));
     app_progress_pause();
-    fprintf(stderr, "quipu %s: ", call->verb->name);
-    for (const char *end = strchr(line, '\n'); end != NULL; end = strchr(line, '\n')) {
-        app_put(stderr, (quipu_str){line, (size_t)(end - line)});
-        fputc('\n', stderr);
-        line = end + 1;
+    if (!more) {
+        fprintf(stderr, "quipu %s: ", call->verb->name);
     }
-    app_put(stderr, quipu_cstr(line));
+    app_put(stderr, quipu_cstr(shown));
     fputc('\n', stderr);
     app_progress_resume();
 }
 
-/* One call writes one message, complete with its line end. */
+/* One call writes one line, complete with its end. */
 void app_report(const app_call *call, const char *format, ...)
 {
     va_list list;
 
     va_start(list, format);
-    common_vreport(call, format, list);
+    common_vreport(call, false, format, list);
+    va_end(list);
+}
+
+void app_report_more(const app_call *call, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    common_vreport(call, true, format, list);
     va_end(list);
 }
 
@@ -65,7 +70,7 @@ int app_usage(const app_call *call, const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    common_vreport(call, format, list);
+    common_vreport(call, false, format, list);
     va_end(list);
     return APP_USAGE;
 }
@@ -131,10 +136,11 @@ int app_fail(const app_call *call, const char *what, quipu_status status, const 
 
     if (status == QUIPU_CANCELLED) {
         app_report(call, "%s: interrupted", what);
-    } else if (advice != NULL) {
-        app_report(call, "%s: %s\n%s", what, message, advice);
     } else {
         app_report(call, "%s: %s", what, message);
+        if (advice != NULL) {
+            app_report_more(call, "%s", advice);
+        }
     }
     return app_exit_code(status);
 }
@@ -364,8 +370,8 @@ int app_open_by(const app_call *call, app_need need, app_open_fn open, quipu_sto
     }
     status = open(path, &options, ret_store, &error);
     if (status == QUIPU_NOT_FOUND) {
-        app_report(call, "%s: there is no store\n\"quipu init\" creates one; --store names another",
-                   path);
+        app_report(call, "%s: there is no store", path);
+        app_report_more(call, "\"quipu init\" creates one; --store names another");
         return APP_NOT_FOUND;
     }
     return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);

@@ -17,7 +17,8 @@
 #include "export_as.h"
 #include "media.h"
 
-#define OTLP_NAME_MAX 200 /* bytes of what a span's name says beside its operation */
+#define OTLP_TOOL_ERROR "tool_error" /* what a tool says of it is a text */
+#define OTLP_NAME_MAX 200            /* bytes of what a span's name says beside its operation */
 
 /* ---- OpenAI ----------------------------------------------------------------------------------
  */
@@ -371,6 +372,21 @@ typedef struct otlp_pass {
     unsigned place; /* 1: the answer; then a tool's results */
 } otlp_pass;
 
+/* Whether a tool failed, as ADK, quipu's turns and the Model Context Protocol say it: by a member
+ * of its result. A result that is no JSON says nothing of it. */
+static bool otlp_failed(quipu_str result)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const app_tree *tree = NULL;
+    bool failed = false;
+
+    if (app_tree_read(result, &arena, &tree) == QUIPU_OK) {
+        failed = !app_tree_is_empty(app_tree_get(tree, "error")) || app_tree_true(tree, "isError");
+    }
+    quipu_arena_free(&arena);
+    return failed;
+}
+
 static void otlp_item(void *ctx, const app_item *item)
 {
     otlp_pass *pass = ctx;
@@ -379,7 +395,8 @@ static void otlp_item(void *ctx, const app_item *item)
         otlp_open(pass->self, pass->message, ++pass->place, "execute_tool", item->name);
         otlp_text(&pass->self->json, "gen_ai.tool.name", item->name);
         otlp_text(&pass->self->json, "gen_ai.tool.call.id", item->id);
-        otlp_close(pass->self, (quipu_str){NULL, 0});
+        otlp_close(pass->self,
+                   otlp_failed(item->text) ? QUIPU_STR(OTLP_TOOL_ERROR) : (quipu_str){NULL, 0});
     }
 }
 

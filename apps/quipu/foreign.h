@@ -54,6 +54,7 @@ typedef struct app_foreign {
     const app_tree *root; /* a file that is one value; NULL: it is JSON Lines */
     int64_t line;         /* for messages: of the file, or the entry of its list; 0: none */
     const char *map;      /* --map, or NULL */
+    quipu_str title;      /* the reader's: of the file's first session */
     app_foreign_session *sessions; /* malloc() */
     size_t session_count;
     size_t session_room;

@@ -60,6 +60,34 @@ static quipu_str claude_session(app_foreign *foreign, const app_tree *line)
     return (quipu_str){both, session.n + agent.n + 1};
 }
 
+/* A line of its own has what Claude Code calls the conversation; it may stand before the first
+ * message, and behind the last. It does not say whose it is: a file has one conversation, and those
+ * of the agents that it started. */
+static bool claude_title(app_foreign *foreign, const app_tree *line)
+{
+    const quipu_str title = app_tree_text(line, "summary");
+
+    if (title.n == 0 || !quipu_str_eq(app_tree_text(line, "type"), QUIPU_STR("summary"))) {
+        return false;
+    }
+    foreign->title = lines_keep(foreign, title);
+    if (foreign->session_count > 0) {
+        foreign->sessions[0].title = foreign->title;
+    }
+    return true;
+}
+
+/* The session of a line; the first one has the title that stood before it. */
+static app_foreign_session *claude_begin(app_foreign *foreign, quipu_str id)
+{
+    app_foreign_session *session = app_foreign_session_of(foreign, id);
+
+    if (session != NULL && foreign->session_count == 1) {
+        session->title = foreign->title;
+    }
+    return session;
+}
+
 void app_foreign_claude_line(app_foreign *foreign, const app_tree *line)
 {
     const quipu_str type = app_tree_text(line, "type");
@@ -69,6 +97,9 @@ void app_foreign_claude_line(app_foreign *foreign, const app_tree *line)
     app_foreign_session *session;
     app_foreign_writer writer;
 
+    if (claude_title(foreign, line)) {
+        return;
+    }
     if (message == NULL || id.n == 0 || (!answer && !quipu_str_eq(type, QUIPU_STR("user")))) {
         foreign->left_out++;
         return;
@@ -77,7 +108,7 @@ void app_foreign_claude_line(app_foreign *foreign, const app_tree *line)
         app_foreign_fail(foreign, "its \"message\" has no \"content\"");
         return;
     }
-    session = app_foreign_session_of(foreign, id);
+    session = claude_begin(foreign, id);
     if (session == NULL) {
         return;
     }

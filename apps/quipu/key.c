@@ -131,10 +131,9 @@ static bool key_is_raw(const app_call *call, key_place place, key_secret *secret
     if ((secret->n == KEY_RAW && !key_is_text(secret)) || (ends && key_from_hex(secret))) {
         return true;
     }
-    app_report(call,
-               "%s: %s holds no key: 32 random bytes, or 64 hexadecimal digits\n"
-               "make one: (umask 077; openssl rand -hex 32 >FILE)",
-               place.name, place.path);
+    app_report(call, "%s: %s holds no key: 32 random bytes, or 64 hexadecimal digits", place.name,
+               place.path);
+    app_report_more(call, APP_KEY_ADVICE);
     return false;
 }
 
@@ -219,8 +218,8 @@ bool app_new_key_options(const app_call *call, quipu_open_options *options)
     }
     if (options->key == NULL) {
         app_report(call, "the new key is missing: name its file by --new-key-file, or that of a "
-                         "passphrase by --new-passphrase-file\n"
-                         "make one: (umask 077; openssl rand -hex 32 >FILE)");
+                         "passphrase by --new-passphrase-file");
+        app_report_more(call, APP_KEY_ADVICE);
     }
     return options->key != NULL;
 }

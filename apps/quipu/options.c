@@ -238,19 +238,20 @@ static bool options_check_arguments(const app_call *call)
         const char *name = verb->arguments;
 
         if (call->argument_count == 0 && verb->words != NULL) {
-            app_usage(call, "say what to do: %s\nusage: quipu %s [OPTION]... %s", verb->words,
-                      verb->name, verb->arguments);
+            app_report(call, "say what to do: %s", verb->words);
+            app_report_more(call, "usage: quipu %s [OPTION]... %s", verb->name, verb->arguments);
             return false;
         }
         /* The first one that is not there: names stand in their order. */
         for (int i = 0; missing && i < call->argument_count && strchr(name, ' ') != NULL; i++) {
             name = strchr(name, ' ') + 1;
         }
-        app_usage(call, "%s%.*s%s\nusage: quipu %s [OPTION]...%s%s",
-                  missing ? "an argument is missing: " : "there are too many arguments, from \"",
-                  missing ? (int)strcspn(name, " ") : OPTIONS_SHOWN_MAX,
-                  missing ? name : call->arguments[verb->arguments_max], missing ? "" : "\" on",
-                  verb->name, verb->arguments[0] != '\0' ? " " : "", verb->arguments);
+        app_report(call, "%s%.*s%s",
+                   missing ? "an argument is missing: " : "there are too many arguments, from \"",
+                   missing ? (int)strcspn(name, " ") : OPTIONS_SHOWN_MAX,
+                   missing ? name : call->arguments[verb->arguments_max], missing ? "" : "\" on");
+        app_report_more(call, "usage: quipu %s [OPTION]...%s%s", verb->name,
+                        verb->arguments[0] != '\0' ? " " : "", verb->arguments);
         return false;
     }
     return call->argument_count == 0 ||

@@ -38,10 +38,13 @@ static size_t words_distance(const char *a, size_t n, const char *b, size_t m)
     return rows[n % 3][m];
 }
 
-/* From this distance on a word is not proposed: about a third of its letters may be wrong. */
+/* From this distance on a word is not proposed: a third of its letters may be wrong, one in any
+ * case. */
 static size_t words_far(const char *word)
 {
-    return strlen(word) / 3 + 2;
+    const size_t third = strlen(word) / 3;
+
+    return third > 1 ? third + 1 : 2;
 }
 
 /* The first of the nearest names wins. */

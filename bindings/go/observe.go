@@ -457,7 +457,7 @@ func (s *Store) StopMemory() (MemoryRan, error) {
 // MemoryProgress is how far a session is observed.
 type MemoryProgress struct {
 	SessionKey, Scope                     string
-	Watermark                             int64 // the last message that is observed; 0: none
+	Watermark                             int64 // the last message that is observed, or passed over; 0: none
 	LastSeq                               int64
 	PendingMessages, PendingTokens        int64
 	ObserveTokens                         int64 // so many are due

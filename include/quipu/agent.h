@@ -265,7 +265,8 @@ typedef enum quipu_section {
 } quipu_section;
 
 #define QUIPU_SECTIONS 5
-#define QUIPU_RESERVE 4096     /* tokens reserved for the answer... */
+#define QUIPU_BUDGET_WINDOW_MAX 9007199254740992 /* tokens: 2 to the 53rd */
+#define QUIPU_RESERVE 4096                       /* tokens reserved for the answer... */
 #define QUIPU_RESERVE_MIN 1024 /* ...at least this many, at most a quarter of the window */
 
 typedef struct quipu_budget_options {
@@ -300,7 +301,8 @@ typedef struct quipu_budget {
  *
  * Ownership: the options are borrowed.
  * Threads:   any.
- * Errors:    QUIPU_INVALID (the shares are negative or do not add up to 1), QUIPU_MISUSE.
+ * Errors:    QUIPU_INVALID (the shares are negative or do not add up to 1), QUIPU_LIMIT (the
+ *            window, also of a model), QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_budget_make(const quipu_budget_options *options,

@@ -1,6 +1,7 @@
 /* Artifacts: named blobs with versions, of a session or of a user. What is the same for one user of
  * an app is stored once. A name that begins with "user:" belongs to the user and shows in all of
- * the user's sessions, as in ADK; any other belongs to its session and is deleted with it. */
+ * the user's sessions, as in ADK; any other belongs to its session, is deleted with it, and is
+ * neither found nor saved any more once the session has expired. */
 #ifndef QUIPU_ARTIFACT_H
 #define QUIPU_ARTIFACT_H
 

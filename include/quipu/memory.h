@@ -205,7 +205,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_stop(quipu_store *store,
 typedef struct quipu_memory_progress {
     quipu_str session_key;
     quipu_str scope;          /* where its memories count */
-    int64_t watermark;        /* the last message that is observed; 0: none */
+    int64_t watermark;        /* the last message that is observed, or passed over; 0: none */
     int64_t last_seq;         /* of the session */
     int64_t pending_messages; /* behind the watermark... */
     int64_t pending_tokens;   /* ...and their tokens */

@@ -107,6 +107,11 @@ quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget
     }
     budget.window =
         given.window > 0 ? given.window : qp_model_row(given.model, given.models).window;
+    if (budget.window > QUIPU_BUDGET_WINDOW_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "the window has %lld tokens; a budget divides at most %lld",
+                            (long long)budget.window, (long long)QUIPU_BUDGET_WINDOW_MAX);
+    }
     budget.reserve = budget_reserve(given.reserve, budget.window);
     budget.available = budget.window - budget.reserve;
     budget.available = given.base < budget.available ? budget.available - given.base : 0;

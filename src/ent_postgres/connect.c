@@ -146,35 +146,39 @@ static const char *connect_state(const char *text, char ret_state[CONNECT_STATE_
 }
 
 /* Why there is no connection (pg NULL: none in time). A server's error becomes our sentence with
- * its SQLSTATE; libpq's own texts name hosts and are passed on. They cannot hold a password:
- * connect_uri() refuses URIs that libpq would misread. */
+ * its SQLSTATE; libpq's own texts name hosts and are passed on, with the SQLSTATE of a connection
+ * that cannot be made. They hold no password: connect_uri() refuses URIs that libpq would misread.
+ */
 static quipu_status connect_failed(const PGconn *pg, connect_answer *ret_answer,
                                    quipu_error *reterr)
 {
     const connect_meaning *meaning = connect_meanings;
-    char state[CONNECT_STATE_SIZE + 1];
+    char state[CONNECT_STATE_SIZE + 1] = "08001";
     char text[256];
-    size_t n;
+    quipu_status status = QUIPU_IO;
 
     assert(ret_answer != NULL);
     *ret_answer = CONNECT_NONE;
     if (pg == NULL) {
-        return qp_error_set(reterr, QUIPU_IO, "cannot connect: no answer from the server in time");
-    }
-    if (connect_state(PQerrorMessage(pg), state) != NULL) {
+        (void)qp_error_set(reterr, status, "cannot connect: no answer from the server in time");
+    } else if (connect_state(PQerrorMessage(pg), state) != NULL) {
         while (strncmp(state, meaning->state, strlen(meaning->state)) != 0) {
             meaning++;
         }
         *ret_answer = meaning->answer;
-        return qp_error_set(reterr, meaning->status, "cannot connect: %s (state %s)", meaning->text,
-                            state);
+        status = qp_error_set(reterr, meaning->status, "cannot connect: %s (state %s)",
+                              meaning->text, state);
+    } else {
+        (void)snprintf(text, sizeof(text), "%s", PQerrorMessage(pg));
+        for (size_t n = strlen(text); n > 0 && text[n - 1] == '\n'; n--) {
+            text[n - 1] = '\0';
+        }
+        (void)qp_error_set(reterr, status, "cannot connect: %s", text);
     }
-    (void)snprintf(text, sizeof(text), "%s", PQerrorMessage(pg));
-    n = strlen(text);
-    while (n > 0 && text[n - 1] == '\n') {
-        text[--n] = '\0';
+    if (reterr != NULL) {
+        reterr->engine_code = qp_pg_error_code(state);
     }
-    return qp_error_set(reterr, QUIPU_IO, "cannot connect: %s", text);
+    return status;
 }
 
 /* ---- the hosts of a URI -----------------------------------------------------------------------

@@ -76,9 +76,8 @@ static const error_meaning *error_meaning_of(const char *state)
     return &other;
 }
 
-/* The state as one number in base 36, for quipu_error.engine_code: 23505 and 40P01 stay distinct.
- */
-static int32_t error_code(const char *state)
+/* 23505 and 40P01 stay distinct. */
+int32_t qp_pg_error_code(const char *state)
 {
     int32_t code = 0;
 
@@ -227,7 +226,7 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
                            error_advice(status, own_cancel ? "" : state), state);
     }
     if (reterr != NULL) {
-        reterr->engine_code = error_code(state);
+        reterr->engine_code = qp_pg_error_code(state);
     }
     QP_LOG(&conn->log, qp_failure_is_transient(conn->failure) ? QUIPU_LOG_WARN : QUIPU_LOG_DEBUG,
            "postgres", "server_error", QP_LOG_TEXT("sqlstate", state), QP_LOG_STATUS(status));
@@ -241,7 +240,7 @@ quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr
     conn->failure = QP_FAILURE_CONNECTION;
     (void)qp_error_set(reterr, QUIPU_IO, "%s the database: the connection was lost", doing);
     if (reterr != NULL) {
-        reterr->engine_code = error_code("08006");
+        reterr->engine_code = qp_pg_error_code("08006");
     }
     QP_LOG(&conn->log, QUIPU_LOG_WARN, "postgres", "connection_lost",
            QP_LOG_TEXT("sqlstate", "08006"));

@@ -332,6 +332,9 @@ quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr);
 quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
                         quipu_error *reterr);
 
+/* An SQLSTATE as one number in base 36, for quipu_error.engine_code. */
+int32_t qp_pg_error_code(const char *state);
+
 /* QUIPU_IO and a sentence for a connection that was lost; sets conn->failure. */
 quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr);
 

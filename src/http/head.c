@@ -108,6 +108,16 @@ static quipu_str head_trim(quipu_str text)
     return text;
 }
 
+/* The part before the parameters, "; charset=utf-8", is compared as a whole. */
+bool qp_http_has_type(const qp_http_request *request, const char *type)
+{
+    quipu_str given = qp_http_header(request, "content-type");
+    const char *end = given.n > 0 ? memchr(given.p, ';', given.n) : NULL;
+
+    given.n = end != NULL ? (size_t)(end - given.p) : given.n;
+    return head_is_word(head_trim(given), type);
+}
+
 /* Whether a comma-separated list has `word`.
  * Items are compared as a whole: "closed" is not "close". */
 static bool head_list_has(quipu_str list, const char *word)

@@ -68,4 +68,8 @@ typedef struct qp_http_refusal {
 quipu_str qp_http_header(const qp_http_request *request, const char *name);
 quipu_str qp_http_parameter(const qp_http_request *request, const char *name);
 
+/* Whether the body is of a media type (in lower case): as Content-Type says, in any case and with
+ * any parameters. */
+bool qp_http_has_type(const qp_http_request *request, const char *type);
+
 #endif

@@ -321,6 +321,12 @@ static bool ask_pause(const qp_remote_ask *ask, const ask_try *try, int64_t bega
     return true;
 }
 
+/* What a repeat does not find is what the first try deleted. */
+static quipu_status ask_outcome(const qp_remote_ask *ask, bool is_unknown, quipu_status status)
+{
+    return is_unknown && status == QUIPU_NOT_FOUND && ask->deletes ? QUIPU_OK : status;
+}
+
 /* The loop of the diagram above. Whether an earlier try may have arrived is remembered over all of
  * them: what the last one came to, an end of the call's time included, is the outcome of the write
  * only where it settles the earlier ones, too. */
@@ -347,6 +353,7 @@ quipu_status qp_remote_run(qp_remote_ask *ask, quipu_error *reterr)
         try = ask_once(ask, &error);
         is_unknown = is_unknown || try.status == QUIPU_UNKNOWN;
     } while (try.status != QUIPU_OK && ask_pause(ask, &try, began_ns));
+    try.status = ask_outcome(ask, is_unknown, try.status);
     /* An earlier try may have arrived, and none after it said otherwise. */
     if (is_unknown && try.status != QUIPU_OK && !try.settles) {
         return qp_error_set(reterr, QUIPU_UNKNOWN,

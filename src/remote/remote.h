@@ -31,6 +31,7 @@ typedef struct qp_remote_ask {
     const char *method;
     bool writes;     /* a lost answer leaves the outcome unknown... */
     bool repeatable; /* ...unless the same request may be sent again */
+    bool deletes;    /* what a repeat does not find is what the first try deleted */
     bool has_query;
     bool no_place; /* a segment cannot be part of a path: no such thing is at a server */
     qp_buf url;

@@ -496,7 +496,7 @@ quipu_status qp_remote_remove(void *ctx, const qp_call *call, quipu_str key, qui
 
     qp_remote_begin(&ask, ctx, call, "DELETE", segments, 2);
     /* A second try gets 204 for what the first one deleted, or 404 for a scoped token. */
-    ask.writes = ask.repeatable = true;
+    ask.writes = ask.repeatable = ask.deletes = true;
     status = ask.no_place ? QUIPU_OK : qp_remote_run(&ask, reterr);
     qp_remote_end(&ask);
     return status;

@@ -637,9 +637,7 @@ bool qp_adk_body_events(qp_call *call, qp_json_node events, quipu_messages *ret_
  * false without a fault: there is no body, which is right where it is optional. */
 static bool body_parse(qp_call *call, bool optional, body_kind kind, qp_adk_body *body)
 {
-    const quipu_str type = qp_http_header(call->request, "content-type");
-    /* A prefix: "; charset=utf-8" may follow. */
-    const bool is_json = type.n >= 16 && memcmp(type.p, "application/json", 16) == 0;
+    const bool is_json = qp_http_has_type(call->request, "application/json");
     const quipu_str text = call->request->body;
     qp_adk_faults *faults = &body->faults;
 

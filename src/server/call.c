@@ -28,6 +28,21 @@ static const struct {
     {QUIPU_CORRUPT, 500},   {QUIPU_CANCELLED, 503}, {QUIPU_UNSUPPORTED, 501}, {QUIPU_NEWER, 500},
 };
 
+/* SQLSTATEs as quipu_error.engine_code has them, in base 36: the digits before these are the class.
+ */
+#define CALL_CLASS 46656    /* 36 to the third: of "08006", 8 */
+#define CALL_SUBCLASS 1296  /* 36 to the second: of "57P03", 57P */
+#define CALL_AWAY 8         /* "08": no connection, or one that was lost */
+#define CALL_SHUT_DOWN 6757 /* "57P": the database's server starts or stops */
+
+/* Whether the store's own server is away. Nothing was done then: a write that may have arrived is
+ * QUIPU_UNKNOWN. Codes of SQLite are below both classes. */
+static bool call_is_away(quipu_status status, const quipu_error *error)
+{
+    return status == QUIPU_IO && (error->engine_code / CALL_CLASS == CALL_AWAY ||
+                                  error->engine_code / CALL_SUBCLASS == CALL_SHUT_DOWN);
+}
+
 /* 500 until a handler says otherwise: an answer that was forgotten is noticed. */
 void qp_reply_init(qp_reply *answer)
 {
@@ -87,7 +102,7 @@ void qp_reply_failure(qp_reply *answer, quipu_status status, const quipu_error *
     assert(status != QUIPU_OK);
     for (size_t i = 0; i < sizeof(call_statuses) / sizeof(call_statuses[0]); i++) {
         if (call_statuses[i].status == status) {
-            http_status = call_statuses[i].http_status;
+            http_status = call_is_away(status, error) ? 503 : call_statuses[i].http_status;
         }
     }
     /* A fault of the store is not the request's: its text would show where the store lies. */

@@ -77,47 +77,6 @@ static quipu_status artifact_answer(qp_call *call, int status, const quipu_artif
     return qp_reply_json(&call->answer, status, &writer, reterr);
 }
 
-/* What a session that has expired holds is hidden, as the session is: only the user's own names are
- * left of the place. *ret_hidden says so; it stays as it is where no session has the key, as with
- * ADK, which saves before it creates.
- * The error is the function's own until it is known that it counts: the two expected statuses must
- * not leave a message behind. */
-static quipu_status artifact_hide_expired(qp_call *call, quipu_artifact_query *query,
-                                          bool *ret_hidden, quipu_error *reterr)
-{
-    quipu_range range = QUIPU_RANGE_INIT;
-    quipu_history *history = NULL;
-    quipu_error error = {0};
-    quipu_status status;
-
-    /* Without a key in the query there is no session that could have expired. */
-    *ret_hidden = false;
-    if (query->session_key.p == NULL) {
-        return QUIPU_OK;
-    }
-    range.flags = QUIPU_RANGE_HEADER;
-    status =
-        quipu_session_get(call->store, query->session_key, &range, &call->limits, &history, &error);
-    quipu_free(history);
-    if (status == QUIPU_EXPIRED) {
-        query->session_key = QP_STR_ABSENT;
-        *ret_hidden = true;
-    } else if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
-        *reterr = error;
-        return status;
-    }
-    return QUIPU_OK;
-}
-
-/* Whether a name belongs to the user, and so to no session.
- * The prefix is ADK's, "user:"; it is a part of the name wherever the name is shown. */
-static bool artifact_is_users(quipu_str name)
-{
-    const quipu_str prefix = QUIPU_STR(QUIPU_ARTIFACT_USER_PREFIX);
-
-    return name.n >= prefix.n && memcmp(name.p, prefix.p, prefix.n) == 0;
-}
-
 /* Whose artifacts a request is about. By a session's key alone, in the path or as a parameter, the
  * session must exist in the identity's scope. Where an app or a user is named the rows are theirs,
  * as with ADK: the key need not be that of a session, and only the names decide what is seen.
@@ -396,8 +355,7 @@ quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
 /* The place of a path: app, user, and the key of the session, which need not exist.
  * The scope is checked before the key is made and before any read: for another user's path the
  * answer is the same whether the session exists or not. */
-static quipu_status adk_place(qp_call *call, quipu_artifact_query *query, bool *ret_hidden,
-                              quipu_error *reterr)
+static quipu_status adk_place(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
 {
     /* By the ADK service's rule for keys, so that an agent finds what is saved here. */
     const quipu_session_ref ref = {call->path[0], call->path[1], call->path[2]};
@@ -405,16 +363,15 @@ static quipu_status adk_place(qp_call *call, quipu_artifact_query *query, bool *
     query->app_name = call->path[0];
     query->user_id = call->path[1];
     quipu_status status = qp_call_scope(call, &query->app_name, &query->user_id, reterr);
-    status = status == QUIPU_OK ? qp_call_adk_key(call, &ref, &query->session_key, reterr) : status;
-    return status == QUIPU_OK ? artifact_hide_expired(call, query, ret_hidden, reterr) : status;
+    return status == QUIPU_OK ? qp_call_adk_key(call, &ref, &query->session_key, reterr) : status;
 }
 
-/* Answers failures in ADK's words: what is not found is `missing`.
+/* Answers failures in ADK's words: what is not found, or of an expired session, is `missing`.
  * QUIPU_OK is passed on; others have the statuses of all routes. */
 static quipu_status adk_fail(qp_call *call, quipu_status status, const char *missing,
                              const quipu_error *error)
 {
-    if (status == QUIPU_NOT_FOUND) {
+    if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
         qp_reply_error(&call->answer, 404, "NOT_FOUND", missing);
         return QUIPU_OK;
     }
@@ -565,17 +522,12 @@ static quipu_status adk_save(qp_call *call, const qp_adk_body *body, quipu_error
     quipu_artifact artifact = {.name = body->session_id, .metadata = body->state};
     quipu_artifact_query place = QUIPU_ARTIFACT_QUERY_INIT;
     quipu_artifact_list *list = NULL;
-    bool hidden = false;
-    quipu_status status = adk_place(call, &place, &hidden, reterr);
+    quipu_status status = adk_place(call, &place, reterr);
     qp_jsonw writer;
 
     artifact.app_name = place.app_name;
     artifact.user_id = place.user_id;
     artifact.session_key = place.session_key;
-    if (status == QUIPU_OK && hidden && !artifact_is_users(artifact.name)) {
-        /* It would be swept with the session, and nobody would see it until then. */
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has expired");
-    }
     if (status == QUIPU_OK) {
         status = adk_read_part(call, body->options, &artifact, reterr);
     }
@@ -620,22 +572,20 @@ static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
     quipu_artifact_list *list = NULL;
-    bool hidden = false;
-    quipu_status status = adk_place(call, &query, &hidden, reterr);
+    quipu_status status = adk_place(call, &query, reterr);
     qp_jsonw writer;
 
     if (shows != ADK_NAMES) {
         query.name = call->path[3];
         query.flags = QUIPU_ARTIFACT_VERSIONS;
     }
-    hidden = hidden && shows != ADK_NAMES && !artifact_is_users(query.name);
-    if (status == QUIPU_OK && !hidden) {
+    if (status == QUIPU_OK) {
         status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
     }
     if (status == QUIPU_OK) {
         qp_jsonw_begin(&writer, &call->answer.body);
         qp_jsonw_array(&writer);
-        for (size_t i = 0; list != NULL && i < list->artifacts.count; i++) {
+        for (size_t i = 0; i < list->artifacts.count; i++) {
             const quipu_artifact *artifact = quipu_artifact_at(list->artifacts, i);
 
             if (shows == ADK_NAMES) {
@@ -711,16 +661,12 @@ static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, qui
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
     quipu_artifact_list *list = NULL;
-    bool hidden = false;
-    quipu_status status = adk_place(call, &query, &hidden, reterr);
+    quipu_status status = adk_place(call, &query, reterr);
     qp_jsonw writer;
 
     query.name = call->path[3];
     if (status == QUIPU_OK && !adk_version(call, version, &query.version)) {
         return QUIPU_OK;
-    }
-    if (status == QUIPU_OK && hidden && !artifact_is_users(query.name)) {
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has expired");
     }
     if (status == QUIPU_OK) {
         status = quipu_artifact_get(call->store, &query, &call->limits, &list, reterr);
@@ -764,12 +710,10 @@ quipu_status qp_route_adk_artifact_metadata(qp_call *call, quipu_error *reterr)
 quipu_status qp_route_adk_artifact_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
-    bool hidden = false;
-    quipu_status status = adk_place(call, &query, &hidden, reterr);
+    quipu_status status = adk_place(call, &query, reterr);
 
     query.name = call->path[3];
-    hidden = hidden && !artifact_is_users(query.name); /* a missing one is deleted already */
-    if (status == QUIPU_OK && !hidden) {
+    if (status == QUIPU_OK) {
         status = quipu_artifact_delete(call->store, &query, &call->limits, NULL, reterr);
     }
     if (status == QUIPU_OK) {

@@ -76,18 +76,15 @@ quipu_status qp_body_check_repeats(qp_json_node object, const char *what, quipu_
 
 /* The type is demanded because a form of another site's page can send three other types without
  * asking (CORS), and never this one.
- * A prefix, because "; charset=utf-8" may follow. `doc` is to be freed by the caller in any case.
- * */
+ * `doc` is to be freed by the caller in any case. */
 quipu_status qp_body_parse(const qp_call *call, qp_json_doc *doc, quipu_error *reterr)
 {
-    quipu_str type = qp_http_header(call->request, "content-type");
     quipu_status status;
 
     qp_json_init(doc);
-    if (type.n < 16 || memcmp(type.p, "application/json", 16) != 0) {
+    if (!qp_http_has_type(call->request, "application/json")) {
         return qp_error_set(reterr, QUIPU_INVALID,
-                            "the body must be of Content-Type "
-                            "application/json");
+                            "the body must be of Content-Type application/json");
     }
     status = qp_json_parse(doc, call->request->body, NULL, reterr);
     if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(doc)) != QP_JSON_OBJECT) {

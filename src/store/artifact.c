@@ -7,7 +7,7 @@
  *
  *   save     newest version + 1 ─▶ blob, unless the user has these bytes ─▶ row
  *   get      the row of a version, or the newest, with its bytes
- *   find     rows of a session and of its user, without bytes
+ *   find     rows of a session, unless it has expired, and of its user, without bytes
  *   delete   rows of a name ─▶ each blob that no row of the user refers to any more
  *
  * A name that begins with QUIPU_ARTIFACT_USER_PREFIX belongs to the user: its rows have no session
@@ -210,6 +210,29 @@ static quipu_status artifact_place(artifact_call *call, ent_db *db, quipu_arena 
     return status;
 }
 
+/* Whether what the session's key has at this place is hidden: its session has expired, and takes it
+ * along when it is swept. Without app and user artifact_place() has refused such a session. A
+ * session of another app or user under this key takes nothing from here. */
+static quipu_status artifact_hidden(const artifact_call *call, ent_db *db, quipu_arena *arena,
+                                    const qp_artifact_where *place, bool *ret_hidden,
+                                    quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    quipu_status status = QUIPU_OK;
+
+    assert(ent_depth(db) > 0);
+    if (call->query.session_key.p != NULL &&
+        (call->query.name.p == NULL || !artifact_is_users(call->query.name))) {
+        status = qp_session_lookup(call->store, db, arena, call->query.session_key, &row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_hidden = row != NULL && quipu_str_eq(row->app_name, place->app_name.v) &&
+                      quipu_str_eq(row->user_id, place->user_id.v) &&
+                      qp_session_expired(row, quipu_time_now());
+    }
+    return status;
+}
+
 /* The rows of one owner: the session's, or the user's.
  *
  *    name "user:photo.png"    session_key ""      every session of the user has it
@@ -365,10 +388,18 @@ static quipu_status artifact_save_work(void *ctx, ent_db *db, quipu_arena *scrat
     const quipu_artifact *given = &call->given;
     const bool users = artifact_is_users(given->name);
     const qp_artifact *newest = NULL;
+    bool hidden = false;
     qp_artifact_where where;
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
 
     assert(ent_depth(db) > 0);
+    if (status == QUIPU_OK) {
+        status = artifact_hidden(call, db, scratch, &where, &hidden, reterr);
+    }
+    if (status == QUIPU_OK && hidden) {
+        /* It would be swept with the session, and nobody would see it until then. */
+        return qp_error_set(reterr, QUIPU_EXPIRED, "the session has expired; create it again");
+    }
     if (status == QUIPU_OK) {
         where = artifact_of(&where, call, users);
         status = artifact_newest(db, &where, scratch, &newest, reterr);
@@ -506,6 +537,9 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     const qp_blob *blob = NULL;
     char hash[QP_HASH_TEXT_SIZE];
     quipu_error error = {0};
+    /* The name alone says whose it is: a session and its user cannot have the same one. */
+    const bool users = artifact_is_users(call->query.name);
+    bool hidden = false;
     qp_artifact_where where;
     quipu_artifact shown;
     quipu_status status = artifact_place(call, db, scratch, &where, reterr);
@@ -513,8 +547,10 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     assert(call->query.name.p != NULL);
     quipu_arena_free(arena); /* of a try before */
     if (status == QUIPU_OK) {
-        /* The name alone says whose it is: a session and its user cannot have the same one. */
-        where = artifact_of(&where, call, artifact_is_users(call->query.name));
+        status = artifact_hidden(call, db, scratch, &where, &hidden, reterr);
+    }
+    if (status == QUIPU_OK && !hidden) {
+        where = artifact_of(&where, call, users);
         if (call->query.version >= 0) {
             where.version = ent_eq(call->query.version);
         }
@@ -642,6 +678,8 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
     /* A name of the user's is looked for among the user's rows only. */
     const bool has_session = call->query.session_key.p != NULL &&
                              (call->query.name.p == NULL || !artifact_is_users(call->query.name));
+    bool hidden = false;
+    size_t count;
     quipu_artifact *items = NULL;
     artifact_sum sum = {0};
     qp_artifact_where where;
@@ -650,12 +688,16 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
 
     assert(call->result != NULL);
     quipu_arena_free(arena); /* of a try before */
+    if (status == QUIPU_OK && has_session) {
+        status = artifact_hidden(call, db, scratch, &where, &hidden, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
+    count = has_session && !hidden ? 2 : 1;
     owners[0] = artifact_of(&where, call, true);
     owners[1] = artifact_of(&where, call, false);
-    for (size_t i = 0; i < (has_session ? 2U : 1U) && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = artifact_count_rows(db, &owners[i], &sum, reterr);
     }
     if (status == QUIPU_OK && sum.rows > 0) {
@@ -665,7 +707,7 @@ static quipu_status artifact_find_work(void *ctx, ent_db *db, quipu_arena *scrat
         if (items == NULL) {
             return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu artifacts", sum.rows);
         }
-        for (size_t i = 0; i < (has_session ? 2U : 1U) && status == QUIPU_OK; i++) {
+        for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
             status = artifact_list_rows(call, db, &owners[i], items, &sum, reterr);
         }
         qsort(items, sum.shown, sizeof(*items), artifact_compare);

@@ -195,6 +195,26 @@ static void import_memory_ledger(const qp_memory_scope *row, qp_memory_scope_new
     }
 }
 
+/* The row is that of the session as it is stored here: its uid may differ from the export's (a uid
+ * that was taken), and the tokens of the watermark are those of its message, as a repair would
+ * write them. A message that is not there yet has none that could be stated. */
+static quipu_status import_memory_session(const qp_lines_import *run, ent_db *db,
+                                          quipu_arena *scratch, qp_memory_scope_new *made,
+                                          quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status =
+        qp_memory_watermark_tokens(db, run->row, made->watermark, made->watermark_tokens, scratch,
+                                   &made->watermark_tokens, &error);
+
+    made->session_uid = ent_some(run->row->uid);
+    if (status == QUIPU_NOT_FOUND || status == QUIPU_CORRUPT) {
+        made->watermark_tokens = 0;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
 /* A session's row belongs to the life that this import has begun. Of a user's scope that is there
  * already, the larger numbers stay: what both stores counted may be the same. */
 quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
@@ -211,13 +231,11 @@ quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena 
     if (status == QUIPU_OK) {
         status = import_memory_scope_check(run, &made, reterr);
     }
+    if (status == QUIPU_OK && made.kind == QP_MEMORY_SCOPE_KIND_SESSION) {
+        status = import_memory_session(run, db, scratch, &made, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
-    }
-    /* The uid of the session as it is stored here, which may differ from the export's (a uid that
-     * was taken). */
-    if (made.kind == QP_MEMORY_SCOPE_KIND_SESSION) {
-        made.session_uid = ent_some(run->row->uid);
     }
     status = qp_memory_scope_get(db, scratch, made.tenant, made.scope, made.kind, &row, &error);
     if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/sum.h"
+#include "store/fork_chain.h"
 #include "store/fork_release.h"
 #include "store/memory_scope.h"
 #include "store/message.h"
@@ -238,6 +239,35 @@ bool qp_memory_scope_counts(int64_t watermark_tokens, int64_t generation, int64_
 {
     return watermark_tokens >= 0 && watermark_tokens <= QP_TOKENS_TOTAL_MAX && generation >= 0 &&
            generation < INT64_MAX && observe_tokens >= 0 && qp_memory_charge_is_sound(spent);
+}
+
+/* Behind messages that are gone 0 is right for sure: more counts as pending than is. */
+quipu_status qp_memory_watermark_tokens(ent_db *db, const qp_session *owner, int64_t watermark,
+                                        int64_t tokens, quipu_arena *arena, int64_t *ret_tokens,
+                                        quipu_error *reterr)
+{
+    const qp_message *message = NULL;
+    qp_chain chain;
+    quipu_status status;
+
+    assert(watermark >= 0 && watermark < owner->next_seq && ent_depth(db) > 0);
+    if (tokens == 0 || watermark == 0 || watermark < owner->first_seq) {
+        *ret_tokens = watermark == 0 || tokens > owner->token_count ? 0 : tokens;
+        return QUIPU_OK;
+    }
+    status = qp_chain_resolve(db, owner, watermark, watermark, &chain, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_chain_row(db, &chain, watermark, arena, &message, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (message->tokens_total < 0 || message->tokens_total > QP_TOKENS_TOTAL_MAX) {
+        return qp_error_set(reterr, QUIPU_CORRUPT, "the total of message %lld cannot be",
+                            (long long)watermark);
+    }
+    *ret_tokens = message->tokens_total;
+    return QUIPU_OK;
 }
 
 static bool memory_forget_counts(const qp_memory_scope *scope)

@@ -140,12 +140,19 @@ static quipu_status memory_reflect_read_work(void *ctx, ent_db *db, quipu_arena 
     memory_reflect_read *read = ctx;
     qp_memory_known *known = &read->known;
     memory_reflect_rows rows = {.seen = {0}};
+    const qp_session *session = NULL;
     quipu_status status;
 
-    (void)scratch;
     quipu_arena_reset(read->arena);
     *known = (qp_memory_known){.count = 0};
-    status = memory_reflect_find(read->store, db, read->arena, read->key, &rows, reterr);
+    status = qp_session_lookup(read->store, db, scratch, read->key, &session, reterr);
+    /* A sweep removes what is known of an expired session: no model is asked about it. */
+    if (status == QUIPU_OK && session != NULL && qp_session_expired(session, quipu_time_now())) {
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK) {
+        status = memory_reflect_find(read->store, db, read->arena, read->key, &rows, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }

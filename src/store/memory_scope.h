@@ -267,6 +267,16 @@ QUIPU_MUST_USE quipu_status qp_memory_uncondense_shared(const quipu_store *store
 bool qp_memory_scope_counts(int64_t watermark_tokens, int64_t generation, int64_t observe_tokens,
                             qp_memory_charge spent);
 
+/* The tokens of a watermark of `owner` into *ret_tokens: the running total of its message.
+ * `tokens`, which the row has, where they cannot be known: none are stated where observing began
+ * behind messages of others, as in a fork of a user's session, and of a message that was pruned
+ * only the bound is known. QUIPU_NOT_FOUND and QUIPU_CORRUPT: the message cannot be read, or its
+ * total cannot be. */
+QUIPU_MUST_USE quipu_status qp_memory_watermark_tokens(ent_db *db, const qp_session *owner,
+                                                       int64_t watermark, int64_t tokens,
+                                                       quipu_arena *arena, int64_t *ret_tokens,
+                                                       quipu_error *reterr);
+
 /* Delete what the store keeps about observing a session: its row and its jobs. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_remove(const quipu_store *store, ent_db *db,
                                                    quipu_str key, quipu_error *reterr);

@@ -131,9 +131,15 @@ static quipu_status memory_status_item(const memory_status_call *call, ent_db *d
     assert(ret->scope.n > 0);
     ret->watermark = mark.watermark;
     ret->last_seq = mark.last_seq;
-    /* Summaries count among the messages, and have no tokens. */
-    ret->pending_messages = mark.last_seq > mark.watermark ? mark.last_seq - mark.watermark : 0;
     ret->pending_tokens = mark.pending_tokens;
+    /* A summary has no tokens, and no worker observes it: one that stands alone behind the
+     * watermark is passed over, and the newest one is not counted among others. */
+    if (mark.pending_tokens == 0) {
+        ret->watermark = mark.last_seq;
+    } else {
+        ret->pending_messages =
+            mark.last_seq - mark.watermark - (row->compact_seq > mark.watermark ? 1 : 0);
+    }
     ret->generation = mark.generation;
     /* What a worker with these options would use: memory_scope_threshold() has the same order. */
     ret->observe_tokens = call->options.observe_tokens > 0 ? call->options.observe_tokens

@@ -24,7 +24,6 @@
 #include "store/artifact.h"
 #include "store/classes.h"
 #include "store/context_log.h"
-#include "store/fork_chain.h"
 #include "store/memory_scope.h"
 #include "store/message.h"
 #include "store/purge.h"
@@ -459,47 +458,28 @@ static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu
 }
 
 /* The tokens of a watermark are the running total of its message, which a repair writes anew: what
- * was observed stays observed. None are stated where observing began behind messages of others, as
- * in a fork of a user's session. Of a message that was pruned only the bound is known. */
+ * was observed stays observed. A message that cannot be read is a finding of the session, and so is
+ * a total that cannot be: nothing is made up from it. */
 static quipu_status verify_rows_watermark(rows_walk *walk, const qp_memory_scope *row,
                                           const qp_session *owner, rows_finding *finding,
                                           quipu_error *reterr)
 {
-    const int64_t seq = row->watermark;
-    const qp_message *message = NULL;
     quipu_error error = {0};
-    qp_chain chain;
-    quipu_status status = QUIPU_OK;
+    quipu_status status =
+        qp_memory_watermark_tokens(walk->db, owner, row->watermark, row->watermark_tokens,
+                                   &walk->arena, &finding->tokens, &error);
 
-    assert(seq >= 0 && seq < owner->next_seq);
-    if (row->watermark_tokens == 0) {
+    if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
         return QUIPU_OK;
     }
-    if (seq == 0 || seq < owner->first_seq) {
-        /* A repair writes 0: right before the first message. Behind messages that are gone the
-         * right number is not known, and more counts as pending than is. */
-        finding->retotals = seq == 0 || row->watermark_tokens > owner->token_count;
-    } else {
-        status = qp_chain_resolve(walk->db, owner, seq, seq, &chain, &error);
-        if (status == QUIPU_OK) {
-            status = qp_chain_row(walk->db, &chain, seq, &walk->arena, &message, &error);
-        }
-        if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
-            return QUIPU_OK; /* a finding of the session */
-        }
-        if (status != QUIPU_OK) {
-            return qp_error_pass(reterr, &error);
-        }
-        /* A total that cannot be is the session's finding; nothing is made up from it. */
-        finding->retotals = row->watermark_tokens != message->tokens_total &&
-                            message->tokens_total >= 0 &&
-                            message->tokens_total <= QP_TOKENS_TOTAL_MAX;
-        finding->tokens = message->tokens_total;
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
     }
-    finding->watermark = seq;
+    finding->watermark = row->watermark;
+    finding->retotals = finding->tokens != row->watermark_tokens;
     if (finding->retotals) {
         qp_problem_say(finding->text, "the watermark of memory %lld has %lld tokens, not %lld",
-                       (long long)seq, (long long)row->watermark_tokens,
+                       (long long)row->watermark, (long long)row->watermark_tokens,
                        (long long)finding->tokens);
     }
     return QUIPU_OK;

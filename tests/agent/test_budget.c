@@ -63,6 +63,29 @@ static void shares_must_add_up_to_one(void **state)
     assert_non_null(strstr(error.message, "0.900"));
 }
 
+/* A double holds each number up to the limit, and no share of one exceeds an int64_t. */
+static void the_window_of_a_budget_has_a_limit(void **state)
+{
+    const quipu_model_row row = {.prefix = QUIPU_STR("big"), .window = QUIPU_BUDGET_WINDOW_MAX + 1};
+    const quipu_model_rows rows = quipu_model_rows_of(&row, 1);
+    quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
+    quipu_budget budget = QUIPU_BUDGET_INIT;
+
+    (void)state;
+    options.shares[0] = 1.0009;
+    options.window = QUIPU_BUDGET_WINDOW_MAX;
+    T_OK(quipu_budget_make(&options, &budget, NULL));
+    assert_true(budget.sections[0] >= budget.available);
+    options.window = QUIPU_BUDGET_WINDOW_MAX + 1;
+    T_STATUS(quipu_budget_make(&options, &budget, NULL), QUIPU_LIMIT);
+    options.window = INT64_MAX;
+    T_STATUS(quipu_budget_make(&options, &budget, NULL), QUIPU_LIMIT);
+    options.window = 0;
+    options.model = row.prefix;
+    options.models = &rows;
+    T_STATUS(quipu_budget_make(&options, &budget, NULL), QUIPU_LIMIT);
+}
+
 static void model_without_room_is_degraded_and_has_no_limits(void **state)
 {
     const int64_t bases[] = {6144, 100000};
@@ -172,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(default_shares_are_those_of_lango),
         cmocka_unit_test(shares_must_add_up_to_one),
+        cmocka_unit_test(the_window_of_a_budget_has_a_limit),
         cmocka_unit_test(model_without_room_is_degraded_and_has_no_limits),
         cmocka_unit_test(reserve_has_a_default_a_floor_and_a_ceiling),
         cmocka_unit_test(windows_go_by_the_longest_beginning),

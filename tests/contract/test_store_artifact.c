@@ -251,6 +251,35 @@ static void a_deleted_session_takes_its_own(void **state)
     quipu_close(store);
 }
 
+/* Also for a caller that names app and user, as ADK's does: what is swept with the session is not
+ * shown, and not added to. A session of somebody else under this key hides nothing. */
+static void an_expired_session_hides_its_own(void **state)
+{
+    quipu_store *store = *state;
+    quipu_session_new values = st_values("s");
+    quipu_artifact_query own = of("ana", "s", "a");
+    int64_t removed = 0;
+
+    values.app_name = QUIPU_STR("app");
+    values.user_id = QUIPU_STR("ana");
+    values.ttl_ms = 1;
+    assert_int_equal(save(store, "ana", "s", "a", "1"), 0);
+    assert_int_equal(save(store, "ana", "s", "user:b", "2"), 0);
+    assert_int_equal(save(store, "eve", "s", "a", "3"), 0);
+    T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
+    st_nap();
+    check_names(store, of("ana", "s", NULL), "user:b.0");
+    check_names(store, own, "");
+    check_text(store, own, NULL);
+    check_text(store, of("ana", "s", "user:b"), "2");
+    assert_int_equal(save(store, "ana", "s", "a", "4"), -(int64_t)QUIPU_EXPIRED);
+    assert_int_equal(save(store, "ana", "s", "user:b", "5"), 1);
+    check_text(store, of("eve", "s", "a"), "3");
+    T_OK(quipu_artifact_delete(store, &own, NULL, &removed, NULL)); /* it may go earlier */
+    assert_int_equal(removed, 1);
+    mt_clean(store);
+}
+
 /* The artifacts of a user are those of the empty key: a session whose key was lost to damage must
  * not take them along. */
 static void a_session_whose_key_is_damaged_takes_nothing_of_its_user(void **state)
@@ -565,6 +594,7 @@ int main(void)
         cmocka_unit_test(the_same_content_is_stored_once_for_a_user),
         cmocka_unit_test(a_blob_goes_with_its_last_owner),
         cmocka_unit_test(a_deleted_session_takes_its_own),
+        ST_TEST(an_expired_session_hides_its_own),
         cmocka_unit_test(a_session_whose_key_is_damaged_takes_nothing_of_its_user),
         cmocka_unit_test(a_session_whose_key_is_damaged_is_erased_with_its_user),
         cmocka_unit_test(an_erased_user_leaves_none),

@@ -902,6 +902,8 @@ static void an_import_leaves_room_in_the_ledger(void **state)
         {"\"model_input\":1000", "\"model_input\":4611686018427387905", QUIPU_INVALID},
         {"\"generation\":0", "\"generation\":9223372036854775807", QUIPU_INVALID},
         {"\"watermark_tokens\":7", "\"watermark_tokens\":4611686018427387905", QUIPU_INVALID},
+        {"\"watermark_tokens\":7", "\"watermark_tokens\":6", QUIPU_OK},
+        {"\"watermark_tokens\":7", "\"watermark_tokens\":8", QUIPU_OK},
     };
     model_state *self = *state;
     mt_stream stream;
@@ -920,6 +922,7 @@ static void an_import_leaves_room_in_the_ledger(void **state)
 
         T_STATUS(mt_try_import(target, &made, 0, NULL, &err), cases[i].status);
         if (cases[i].status == QUIPU_OK) {
+            mt_clean(target); /* the tokens of the watermark are its message's again */
             st_append(target, "s", "I live in Rome.");
             T_OK(quipu_memory_run(target, &options, NULL, &ran, &err));
             assert_int_equal(ran.model_calls, 1);

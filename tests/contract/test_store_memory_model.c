@@ -522,6 +522,27 @@ static void a_reflection_that_is_not_smaller_is_refused_and_waits(void **state)
     mt_clean(self->store);
 }
 
+/* Its job was made while it lived, and waited behind a try that failed. */
+static void what_is_known_of_an_expired_session_is_not_condensed(void **state)
+{
+    model_state *self = *state;
+    quipu_memory_options options = model_options(self);
+    quipu_session_new values = st_values("s");
+
+    options.reflect_tokens = 100;
+    values.ttl_ms = 600000;
+    T_OK(quipu_session_create(self->store, &values, NULL, NULL, NULL));
+    model_know(self->store, "s", 0, 10);
+    self->fake.answer = "";
+    assert_int_equal(model_run(self, &options).failed, 1);
+    self->fake.answer = "{\"reflection\":\"The user likes ten teas.\"}";
+    self->fake.calls = 0;
+    qp_time_step(700000);
+    assert_int_equal(model_run(self, &options).reflections, 0);
+    assert_int_equal(self->fake.calls, 0);
+    mt_clean(self->store);
+}
+
 static void model_correct(model_fake *self)
 {
     quipu_memory_list *list = model_list(self->store, "s", QUIPU_OBSERVATION, 0);
@@ -952,6 +973,7 @@ int main(void)
         MODEL_TEST(an_answer_about_a_session_that_was_deleted_is_dropped),
         MODEL_TEST(what_is_known_is_condensed_in_one_transaction_with_its_retirement),
         MODEL_TEST(a_reflection_that_is_not_smaller_is_refused_and_waits),
+        MODEL_TEST(what_is_known_of_an_expired_session_is_not_condensed),
         MODEL_TEST(a_line_that_was_corrected_meanwhile_is_not_condensed),
         MODEL_TEST(forgetting_messages_removes_what_was_made_of_them_and_nothing_else),
         MODEL_TEST(what_is_forgotten_while_the_model_thinks_does_not_come_back),

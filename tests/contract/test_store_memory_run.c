@@ -232,6 +232,30 @@ static void a_summary_and_pruned_messages_are_passed_over(void **state)
     assert_int_equal(run_status(store, "s").pending_messages, 0);
 }
 
+/* A worker never reads it, and so nothing of it is ever observed. */
+static void a_summary_behind_the_watermark_is_not_pending(void **state)
+{
+    quipu_store *store = *state;
+    const quipu_str summary = QUIPU_STR("Tea and trains.");
+
+    st_create(store, "s");
+    st_append(store, "s", "I prefer tea.");
+    st_append(store, "s", "I prefer trains.");
+    (void)run_all(store);
+    for (int i = 0; i < 2; i++) {
+        T_OK(quipu_session_compact(store, QUIPU_STR("s"), 1 + i, summary, NULL, NULL, NULL));
+        assert_int_equal(run_status(store, "s").pending_messages, 0);
+        assert_int_equal(run_status(store, "s").watermark, 3 + i);
+        assert_int_equal(run_status(store, "s").last_seq, 3 + i);
+    }
+    st_append(store, "s", "I prefer boats.");
+    assert_int_equal(run_status(store, "s").watermark, 2);
+    assert_true(run_status(store, "s").pending_messages >= 1);
+    (void)run_all(store);
+    assert_int_equal(run_status(store, "s").watermark, 5);
+    assert_int_equal(run_count(store, "s", 0), 3);
+}
+
 static void an_expired_session_is_passed_over(void **state)
 {
     quipu_store *store = *state;
@@ -791,6 +815,7 @@ int main(void)
         RUN_TEST(a_fork_without_a_user_observes_what_it_shows),
         RUN_TEST(a_session_that_was_deleted_and_made_again_is_observed_from_its_first_message),
         RUN_TEST(a_summary_and_pruned_messages_are_passed_over),
+        RUN_TEST(a_summary_behind_the_watermark_is_not_pending),
         RUN_TEST(an_expired_session_is_passed_over),
         RUN_TEST(standing_lines_stay_within_their_allowance),
         RUN_TEST(token_counts_at_their_limit_add_up_to_the_limit),

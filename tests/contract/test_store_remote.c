@@ -815,6 +815,27 @@ static void a_refusal_behind_a_lost_answer_settles_what_it_can(void **state)
     }
 }
 
+/* A token of an app or a user gets 404 for a session that is gone, so that nobody learns of others.
+ * Behind a lost answer that is what the first request did. */
+static void a_delete_behind_a_lost_answer_finds_what_it_deleted_gone(void **state)
+{
+    (void)state;
+    for (int lost = 0; lost <= 1; lost++) {
+        fake_server fake = {.answer = "{\"error\":{\"status\":\"NOT_FOUND\"}}",
+                            .status = "404 Not Found",
+                            .lost = lost};
+        quipu_store *store;
+
+        fake_listen(&fake);
+        store = st_open(fake.uri);
+        T_STATUS(quipu_session_delete(store, K, NULL, NULL),
+                 lost == 0 ? QUIPU_NOT_FOUND : QUIPU_OK);
+        assert_int_equal(fake.asked, lost + 1);
+        quipu_close(store);
+        fake_stop(&fake);
+    }
+}
+
 /* No message stands behind the last number that there is. */
 static void range_ends_behind_the_last_number_of_any_server(void **state)
 {
@@ -899,6 +920,7 @@ int main(void)
         REMOTE_TEST(nobody_at_an_address_is_an_error_at_once),
         REMOTE_TEST(the_file_of_certificates_is_that_of_the_opening),
         cmocka_unit_test(a_refusal_behind_a_lost_answer_settles_what_it_can),
+        cmocka_unit_test(a_delete_behind_a_lost_answer_finds_what_it_deleted_gone),
         cmocka_unit_test(totals_of_any_server_do_not_overflow),
         cmocka_unit_test(server_that_does_not_lead_on_is_asked_twice),
         cmocka_unit_test(range_ends_behind_the_last_number_of_any_server),

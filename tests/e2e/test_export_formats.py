@@ -224,6 +224,19 @@ class Formats(harness.Case):
         self.assertNotIn("Zürich", text)
         self.assertEqual(text, self.export("adk:demo_app/alice/sess-0001", "otlp"))
 
+    def test_the_span_of_a_tool_that_failed_is_an_error(self):
+        outputs = ('{"error":"no such city"}', '{"isError":true,"content":[]}', '{"error":null}',
+                   '{"result":"error"}', "error", '{"isError":false}')
+        for i, output in enumerate(outputs):
+            self.run_quipu("append", "n", *(["--create"] if i == 0 else []), stdin=json.dumps(
+                {"role": "tool", "content": "", "tool_calls": [
+                    {"id": f"c{i}", "name": "t", "input": "", "output": output}]}))
+        text = self.export("n", "otlp")
+        spans = json.loads(text)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        self.assertEqual([span["status"].get("code") for span in spans],
+                         [2, 2, None, None, None, None])
+        self.assertNotIn("no such city", text)
+
     def test_names_of_spans_are_cut_between_characters(self):
         names = {"model": "a" + "\u00e9" * 200, "author": "\u00fc" * 200}
         self.run_quipu("append", "n", "--create", "--model", "x" + "\u00e9" * 200, stdin=json.dumps(

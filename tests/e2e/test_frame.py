@@ -39,6 +39,9 @@ class Words(harness.Case):
     def test_a_mistyped_verb_is_answered_with_the_one_that_was_meant(self):
         result = self.run_quipu("verison", code=2)
         self.assertIn('did you mean "version"?', result.err)
+        for word in ("nope", "xxpyx"):  # more than a third of the letters are others
+            self.assertNotIn("did you mean", self.run_quipu(word, code=2).err, word)
+        self.assertIn('did you mean "copy"?', self.run_quipu("coyp", code=2).err)
         self.assertEqual(result.out, "")
 
     def test_a_mistyped_option_is_answered_with_the_one_that_was_meant(self):

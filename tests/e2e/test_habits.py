@@ -187,6 +187,8 @@ class Mistakes(Case):
          'quipu show: an argument is missing: KEY\nusage: quipu show [OPTION]... KEY'),
         (["show", "tirp"], 3,
          'quipu show: there is no session "tirp"; did you mean "trip"? "quipu ls" lists them'),
+        (["show", "no\nsuch\tkey"], 3,
+         'quipu show: there is no session "no␊such␉key"; "quipu ls" lists them'),
         (["show", "trip", "--lats", "3"], 2,
          'quipu show: there is no option --lats; did you mean --last? see "quipu show --help"'),
         (["show", "trip", "--last", "many"], 2,

@@ -99,6 +99,12 @@ class Import(harness.Case):
         self.assertEqual((again["sessions"], again["skipped"]), (0, counts["sessions"]))
         self.run_quipu("verify", "--store", there)
 
+    def test_state_without_a_time_shows_none(self):
+        self.run_quipu("import", self.fixture("adk-go-database.db"), "--quiet")
+        for key in self.sessions():
+            for args in ((), ("--json",)):
+                self.assertNotIn("0001-01-01", self.run_quipu("state", key, *args).out)
+
     def test_a_cut_or_changed_export_brings_in_whole_sessions_or_nothing(self):
         self.run_quipu("import", self.fixture("adk-go-database.db"), "--quiet")
         whole = self.sessions()

@@ -139,7 +139,7 @@ class Case(harness.Case):
 class Kinds(Case):
     def test_claude_code_comes_in_with_thoughts_calls_and_usage(self):
         path = self.write("c.jsonl", CLAUDE)
-        shown = self.check(path, f"claude-code:{CLAUDE_ID}", ("claude-code", 1, 5, 0, 3))
+        shown = self.check(path, f"claude-code:{CLAUDE_ID}", ("claude-code", 1, 5, 0, 2))
         self.assertIn("thought    I look.", shown)
         self.assertRegex(shown, r'▸ Bash \{"command": ?"ls"\} ← \{"result":"a.txt"\}')
         self.assertIn("34 tokens of prompts (10 cached), 14 of 2 answers", shown)
@@ -147,6 +147,7 @@ class Kinds(Case):
         line = self.run_quipu("ls", "--json").lines()[0]
         self.assertEqual(line["model"], "claude-x")
         self.assertEqual(line["metadata"], {"imported": {"kind": "claude-code", "id": CLAUDE_ID}})
+        self.assertEqual(line["title"], "A trip")
 
     def test_a_session_that_grew_is_completed(self):
         self.load(self.write("c.jsonl", CLAUDE[:3]))

@@ -2,6 +2,7 @@
 """The program on a PostgreSQL store: search, erase and row security, by URI alone; and
 `quipu serve` on one that restarts."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -210,6 +211,21 @@ class Served(server.Case):
             self.append("s", message(f"e{i}", f"m{i}"))
             self.assertEqual(tail.next()[2]["content"], f"m{i}")
         self.assertEqual(self.contents("s"), [f"m{i}" for i in range(4)])
+
+    def test_while_the_database_is_away_the_answer_is_to_come_again(self):
+        self.append("s", message("e0", "m0"))
+        self.database("halt", self.place)
+        asked = (("GET", server.path("v1", "sessions", "s")),
+                 ("POST", "/v1/sessions", {"key": "t"}))
+        with concurrent.futures.ThreadPoolExecutor() as at_once:  # each waits for its deadline
+            answers = list(at_once.map(lambda request: self.ask(*request), asked))
+        for answer in answers:
+            self.assertEqual(answer.status, 503, answer.body)
+            self.assertIn(answer.json()["error"]["status"], ("IO", "BUSY"))
+            self.assertIn("Retry-After", answer.headers)
+        self.database("resume", self.place)
+        self.append("s", message("e1", "m1"))
+        self.assertEqual(self.contents("s"), ["m0", "m1"])
 
 
 if __name__ == "__main__":

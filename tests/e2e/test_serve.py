@@ -414,6 +414,15 @@ class Routes(server.Case):
             self.assertIn(expected, answer.json()["error"]["message"])
         answer = self.ask("PATCH", target, headers={"Content-Type": "text/plain"}, body={})
         self.assertIn("application/json", answer.json()["error"]["message"])
+        for sent, status in (
+            ("application/json;charset=utf-8", 200),
+            ("Application/JSON ; charset=utf-8", 200),
+            ("application/jsonX", 400),
+            ("application/json-patch+json", 400),
+            ("application/json charset=utf-8", 400),
+        ):
+            answer = self.ask("PATCH", target, headers={"Content-Type": sent}, body={"title": "T"})
+            self.assertEqual(answer.status, status, sent)
         answer = self.ask("PUT", target, {})
         self.assertEqual((answer.status, answer.headers["Allow"]), (405, "GET, PATCH, DELETE"))
         self.assertEqual(self.ask("GET", "/v2").status, 404)

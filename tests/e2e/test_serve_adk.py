@@ -126,6 +126,13 @@ class Sessions(server.Case):
         time.sleep(0.01)
         self.assertEqual(self.good("GET", target), ["user:all"])
         self.assertEqual(self.good("GET", target + "/own/versions"), [])
+        owner = {"app": "app", "user": "u", "key": "adk:app/u/1"}
+        listed = self.good("GET", server.path("v1", "artifacts", **owner))["artifacts"]
+        self.assertEqual([one["name"] for one in listed], ["user:all"])
+        own = server.path("v1", "artifacts", "own", **owner)
+        self.assertEqual(self.ask("GET", own).status, 404)
+        answer = self.ask("POST", "/v1/artifacts", owner | {"name": "own", "data": "AA=="})
+        self.assertEqual(answer.status, 410)
         for sub in ("/own", "/own/versions/0", "/own/versions/0/metadata"):
             self.assertEqual(self.ask("GET", target + sub).status, 404, sub)
         answer = self.ask("POST", target, {"filename": "own", "artifact": part})
