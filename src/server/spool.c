@@ -1,12 +1,12 @@
-/* Temporary files of answers (spool.h): an export must hold neither the store nor memory for as long
- * as a slow client reads it.
+/* Temporary files of answers (spool.h): an export must hold neither the store nor memory for as
+ * long as a slow client reads it.
  *
  *   plain       | what was written |
  *   encrypted   | chunk 1 | tag 16 | chunk 2 | tag 16 | ...      all but the last one are full
  *
- * A chunk is AES-256-GCM under a random key that this file alone has and nobody keeps; its nonce is
- * its number, from 1. So a chunk fits no other place, and the size that is kept in memory says where
- * the last one ends.
+ * A chunk is AES-256-GCM under a random key that this file alone has and nobody keeps; its nonce
+ * is its number, from 1. So a chunk fits no other place, and the size that is kept in memory says
+ * where the last one ends.
  *
  * Owns: the file, the key (in libcrypto's contexts alone) and one chunk.
  * Called by: a worker until qp_spool_end(), then the loop. Locks: none. */

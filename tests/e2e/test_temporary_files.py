@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Temporary files of an encrypted store show nothing that is stored: the export that a server sends,
-and the heads of a backup that is compared. Both are read through /proc while the program waits for
-its reader. The same look at a plain store finds the texts: it can see."""
+"""Temporary files of an encrypted store show nothing that is stored: the export that a server
+sends, and the heads of a backup that is compared. Both are read through /proc while the program
+waits for its reader. The same look at a plain store finds the texts: it can see."""
 
 import contextlib
 import fcntl
