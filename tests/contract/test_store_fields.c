@@ -211,7 +211,10 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     scope.tenant = session->tenant;
     scope.scope = session->key;
     scope.kind = QP_MEMORY_SCOPE_KIND_SESSION;
-    scope.watermark = 1;
+    /* An import states the tokens of the watermark as its message has them. */
+    scope.watermark = session->next_seq - 1;
+    scope.watermark_tokens = session->token_count;
+    assert_true(scope.watermark > 0 && scope.watermark_tokens > 0);
     T_OK(qp_memory_scope_create(db, NULL, &scope, NULL, &err));
     fields_fill(arena, &qp_context_log_entity, &sent);
     sent.session_number = session->id;
