@@ -10,6 +10,8 @@ import tempfile
 
 import qptools
 
+FORMS = ((), ("-DQUIPU_PORTABLE",))  # Linux's calls, and those of other systems
+
 
 def main():
     args = qptools.parser(__doc__).parse_args()
@@ -18,14 +20,15 @@ def main():
     with tempfile.TemporaryDirectory(prefix="quipu-amalgamation-") as folder:
         subprocess.run([sys.executable, str(tool), folder], cwd=args.root, check=True,
                        stdout=subprocess.DEVNULL)
-        parsed = subprocess.run(["gcc", "-fsyntax-only", "quipu.c"], cwd=folder, check=False,
-                                capture_output=True, text=True)
-    for line in parsed.stderr.splitlines():
-        if ": error: " in line:
-            report.bad("build/amalgamation/quipu.c", 0, line.split(": error: ", 1)[1])
-    if parsed.returncode != 0 and not report.count:
-        report.bad("build/amalgamation/quipu.c", 0, parsed.stderr.strip()[-200:])
-    report.finish("one file")
+        for form in FORMS:
+            parsed = subprocess.run(["gcc", "-fsyntax-only", *form, "quipu.c"], cwd=folder,
+                                    check=False, capture_output=True, text=True)
+            for line in parsed.stderr.splitlines():
+                if ": error: " in line:
+                    report.bad("build/amalgamation/quipu.c", 0, line.split(": error: ", 1)[1])
+            if parsed.returncode != 0 and not report.count:
+                report.bad("build/amalgamation/quipu.c", 0, parsed.stderr.strip()[-200:])
+    report.finish("one file, in both forms")
 
 
 if __name__ == "__main__":

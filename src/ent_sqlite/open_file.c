@@ -185,7 +185,7 @@ static void open_file_leave(void)
 static qp_mutex open_file_lock = QP_MUTEX_INIT;
 static qp_once open_file_once = QP_ONCE_INIT;
 
-static void open_file_setup(void);
+static void open_file_fork_init(void);
 
 static bool open_file_make(const char *path)
 {
@@ -196,7 +196,7 @@ static bool open_file_make(const char *path)
 
 static void open_file_enter(void)
 {
-    qp_once_run(&open_file_once, open_file_setup);
+    qp_once_run(&open_file_once, open_file_fork_init);
     qp_mutex_lock(&open_file_lock);
 }
 
@@ -206,7 +206,7 @@ static void open_file_leave(void)
 }
 
 /* A child of fork(2) may open stores of its own: the lock is held over the fork. */
-static void open_file_setup(void)
+static void open_file_fork_init(void)
 {
     int rc QP_UNUSED = pthread_atfork(open_file_enter, open_file_leave, open_file_leave);
     assert(rc == 0);
