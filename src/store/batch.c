@@ -66,8 +66,7 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
     assert((allowed[batch->state] & BATCH_BIT(to)) != 0);
     /* A transaction that outlives its batch would hold locks that nobody releases. */
     assert((to == QP_BATCH_OUTCOME) == (ent_depth(db) == 0));
-    assert(to != QP_BATCH_LOCKED || !batch->is_retry || batch->beside);
-    assert(to != QP_BATCH_LOCKED || batch->group->locks_rows);
+    assert(to != QP_BATCH_LOCKED || (batch->is_retry == batch->beside && batch->group->locks_rows));
     assert(to != QP_BATCH_COMMIT || batch->any);
     (void)db;
     (void)allowed;
