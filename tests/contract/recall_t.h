@@ -64,6 +64,22 @@ static inline const char *recalled(quipu_store *store, quipu_recall_options opti
     return text;
 }
 
+/* Both stores return the same hits, in the same order, with the same bits of their scores. */
+static inline void recall_same(const quipu_recall_results *ours, const quipu_recall_results *theirs)
+{
+    assert_int_equal(ours->hits.count, theirs->hits.count);
+    assert_int_equal(ours->memories, theirs->memories);
+    for (size_t i = 0; i < ours->hits.count; i++) {
+        const quipu_recall_hit *a = quipu_recall_hit_at(ours->hits, i);
+        const quipu_recall_hit *b = quipu_recall_hit_at(theirs->hits, i);
+
+        assert_true(quipu_str_eq(a->session_key, b->session_key) && a->seq == b->seq);
+        assert_true(quipu_str_eq(a->content, b->content));
+        assert_true((a->memory != NULL) == (b->memory != NULL));
+        assert_memory_equal(&a->score, &b->score, sizeof(a->score));
+    }
+}
+
 /* A session of an app and a user. */
 static inline void recall_create(quipu_store *store, const char *key, const char *app,
                                  const char *user)

@@ -56,14 +56,7 @@ static void fixture_question(quipu_store *store, quipu_store *reference, const c
     quipu_recall_results *ours = recall_with(store, &options);
     quipu_recall_results *theirs = recall_with(reference, &options);
     assert_true(ours->hits.count > 0);
-    assert_int_equal(ours->hits.count, theirs->hits.count);
-    for (size_t i = 0; i < ours->hits.count; i++) {
-        const quipu_recall_hit *a = quipu_recall_hit_at(ours->hits, i);
-        const quipu_recall_hit *b = quipu_recall_hit_at(theirs->hits, i);
-
-        assert_true(quipu_str_eq(a->session_key, b->session_key) && a->seq == b->seq);
-        assert_memory_equal(&a->score, &b->score, sizeof(a->score));
-    }
+    recall_same(ours, theirs);
     (void)snprintf(answer, sizeof(answer), "%s/answer", user);
     assert_memory_equal(quipu_recall_hit_at(ours->hits, 0)->session_key.p, answer, strlen(answer));
     quipu_free(ours);

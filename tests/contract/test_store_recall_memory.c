@@ -757,17 +757,7 @@ static void every_engine_returns_the_same_hits(void **state)
         options.limit = QUIPU_RECALL_LIMIT_MAX;
         ours = recall_with(store, &options);
         theirs = recall_with(file, &options);
-        assert_int_equal(ours->hits.count, theirs->hits.count);
-        assert_int_equal(ours->memories, theirs->memories);
-        for (size_t at = 0; at < ours->hits.count; at++) {
-            const quipu_recall_hit *a = quipu_recall_hit_at(ours->hits, at);
-            const quipu_recall_hit *b = quipu_recall_hit_at(theirs->hits, at);
-
-            assert_true(quipu_str_eq(a->session_key, b->session_key) && a->seq == b->seq);
-            assert_true(quipu_str_eq(a->content, b->content));
-            assert_true((a->memory != NULL) == (b->memory != NULL));
-            assert_memory_equal(&a->score, &b->score, sizeof(a->score));
-        }
+        recall_same(ours, theirs);
         quipu_free(ours);
         quipu_free(theirs);
     }

@@ -893,14 +893,7 @@ static void every_engine_returns_the_same_hits(void **state)
         quipu_recall_results *ours = recall_with(self->store, &asking);
         quipu_recall_results *theirs = recall_with(file, &asking);
         assert_int_equal(ours->vectors, 200);
-        assert_int_equal(ours->hits.count, theirs->hits.count);
-        for (size_t at = 0; at < ours->hits.count; at++) {
-            const quipu_recall_hit *a = quipu_recall_hit_at(ours->hits, at);
-            const quipu_recall_hit *b = quipu_recall_hit_at(theirs->hits, at);
-
-            assert_true(quipu_str_eq(a->session_key, b->session_key) && a->seq == b->seq);
-            assert_memory_equal(&a->score, &b->score, sizeof(a->score));
-        }
+        recall_same(ours, theirs);
         quipu_free(ours);
         quipu_free(theirs);
     }
