@@ -493,17 +493,22 @@ static qp_crypt_place crypt_file_frame_place(const qp_crypt_file *self, uint32_t
         .kind = QP_CRYPT_LOG, .number = qp_page_u32(header), .at = frame, .salts = self->salts};
 }
 
-/* Whether another process has begun the log anew since this one looked: reads its salts. */
-static bool crypt_file_log_renewed(qp_crypt_file *self, sqlite3_file *below)
+/* Reads the salts of the log: *ret_renewed: they are others than this connection knew, because
+ * another process has begun the log anew since, or because nobody has asked yet. A read that fails
+ * is an error, and never the answer no: in recovery a frame that does not fit is the log's end, and
+ * the commits behind it would be gone. */
+static int crypt_file_log_renewed(qp_crypt_file *self, sqlite3_file *below, bool *ret_renewed)
 {
     uint8_t salts[8];
-    uint64_t before = self->salts;
+    const uint64_t before = self->salts;
+    const int rc = below->pMethods->xRead(below, salts, sizeof(salts), CRYPT_FILE_LOG_SALTS_AT);
 
-    assert(self->crypt != NULL);
-    if (below->pMethods->xRead(below, salts, sizeof(salts), CRYPT_FILE_LOG_SALTS_AT) == SQLITE_OK) {
+    assert(self->crypt != NULL && ret_renewed != NULL);
+    if (rc == SQLITE_OK) {
         self->salts = crypt_file_salts(salts);
     }
-    return self->salts != before;
+    *ret_renewed = self->salts != before;
+    return rc == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : rc; /* a log without a header has no salts */
 }
 
 /* A frame's header, open. */
@@ -541,6 +546,22 @@ static int crypt_file_frame(qp_crypt_file *self, sqlite3_file *below, crypt_file
                : SQLITE_CORRUPT;
 }
 
+/* The same once more with the salts that the log has now, when the page does not fit with those
+ * that are known. */
+static int crypt_file_frame_renewed(qp_crypt_file *self, sqlite3_file *below, crypt_file_at where)
+{
+    bool renewed = false;
+    int rc = crypt_file_frame(self, below, where);
+
+    if (rc == SQLITE_CORRUPT) {
+        rc = crypt_file_log_renewed(self, below, &renewed);
+        if (rc == SQLITE_OK) {
+            rc = renewed ? crypt_file_frame(self, below, where) : SQLITE_CORRUPT;
+        }
+    }
+    return rc;
+}
+
 /* SQLite reads a page, a whole frame (in recovery, where a frame that does not fit ends the log), a
  * frame's header, or the checksum in it. */
 static int crypt_file_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int size,
@@ -569,10 +590,7 @@ static int crypt_file_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t
         (where.offset != 0 && where.offset != QP_CRYPT_FRAME_HEADER)) {
         return SQLITE_IOERR_READ;
     }
-    rc = crypt_file_frame(self, below, where);
-    if (rc == SQLITE_CORRUPT && crypt_file_log_renewed(self, below)) {
-        rc = crypt_file_frame(self, below, where);
-    }
+    rc = crypt_file_frame_renewed(self, below, where);
     if (rc == SQLITE_CORRUPT && where.offset == 0) {
         memset(self->scratch, 0, (size_t)frame_size); /* page 0: no frame, to SQLite */
         rc = SQLITE_OK;

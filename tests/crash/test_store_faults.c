@@ -329,11 +329,106 @@ static void open_survives_every_failed_operation(void **state)
     assert_true(points > 0);
 }
 
+static int64_t faults_count(quipu_store *store)
+{
+    quipu_history *history = st_get(store, "k", NULL);
+    const int64_t count = (int64_t)history->messages.count;
+
+    quipu_free(history);
+    return count;
+}
+
+/* A file and its log as a crash leaves them: a copy of both while a store has them open. */
+static void faults_copy_crashed(const char *path, const char *to)
+{
+    char log[T_PATH_MAX + 8];
+    char log_to[T_PATH_MAX + 8];
+
+    (void)snprintf(log, sizeof(log), "%s-wal", path);
+    (void)snprintf(log_to, sizeof(log_to), "%s-wal", to);
+    t_file_copy(path, to);
+    t_file_copy(log, log_to);
+}
+
+/* The log holds messages that are nowhere else. An opening that could not read it fails; it does
+ * not take what it could not read for the log's end. */
+static void recovery_that_cannot_read_the_log_loses_nothing(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *writer = st_open_new(NULL, path);
+    int64_t points = 0;
+    bool fired = true;
+
+    (void)state;
+    st_create(writer, "k");
+    st_append_many(writer, "k", 6);
+    for (int64_t n = 1; fired; n++) {
+        char crashed[T_PATH_MAX];
+        quipu_store *store = NULL;
+        quipu_error err = {0};
+
+        t_path(t_tmpdir(), "crashed.db", crashed);
+        faults_copy_crashed(path, crashed);
+        faultvfs_arm((faultvfs_plan){1u << FAULTVFS_READ, n, false, FAULTVFS_EIO});
+        quipu_status status = quipu_open(crashed, NULL, &store, &err);
+        fired = faultvfs_fired() > 0;
+        faultvfs_arm((faultvfs_plan){0});
+        if (status != QUIPU_OK) {
+            assert_int_equal(status, QUIPU_IO);
+            store = st_open(crashed);
+        }
+        assert_int_equal(faults_count(store), 6);
+        mt_clean(store);
+        quipu_close(store);
+        points += fired;
+    }
+    quipu_close(writer);
+    print_message("recovery: %lld points fired\n", (long long)points);
+    assert_true(points > 0);
+}
+
+/* Another program empties the log and begins it anew while this store is open. A read that fails is
+ * an error of the disk then, too, and no damage. */
+static void a_read_that_fails_in_a_log_begun_anew_is_no_damage(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    int64_t points = 0;
+    bool fired = true;
+
+    (void)state;
+    st_create(store, "k");
+    for (int64_t n = 1; fired; n++) {
+        quipu_store *other = st_open(path);
+        quipu_history *history = NULL;
+        quipu_error err = {0};
+
+        mt_sql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
+        assert_int_equal(st_append(other, "k", "of another program"), n);
+        quipu_close(other);
+        faultvfs_arm((faultvfs_plan){1u << FAULTVFS_READ, n, false, FAULTVFS_EIO});
+        quipu_status status = quipu_session_get(store, QUIPU_STR("k"), NULL, NULL, &history, &err);
+        fired = faultvfs_fired() > 0;
+        faultvfs_arm((faultvfs_plan){0});
+        if (status != QUIPU_OK && status != QUIPU_IO) {
+            fail_msg("%s (%s)", quipu_status_name(status), err.message);
+        }
+        quipu_free(history);
+        assert_int_equal(faults_count(store), n);
+        points += fired;
+    }
+    quipu_close(store);
+    print_message("a log begun anew: %lld points fired\n", (long long)points);
+    assert_true(points > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_survives_every_failed_operation),
         cmocka_unit_test(open_survives_every_failed_operation),
+        cmocka_unit_test(recovery_that_cannot_read_the_log_loses_nothing),
+        cmocka_unit_test(a_read_that_fails_in_a_log_begun_anew_is_no_damage),
     };
 
     fault_use_vfs();
