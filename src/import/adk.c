@@ -20,8 +20,16 @@
 
 #define ADK_PLACE_FIELDS 5 /* of an event: row, app, user, session, time */
 
-/* Only ADK's SQLite service writes times as numbers; its tables have generated types of their
- * own. */
+/* The layouts, by source.kind:
+ *
+ *   ADK_DATABASE   event_data is JSON, times are texts     (ADK for Python, layout 1)
+ *   ADK_SQLITE     event_data is JSON, times are seconds   (its SQLite service)
+ *   ADK_V0         a column a field, actions are a pickle  (before layout 1)
+ *   ADK_GO         a column a field, actions are JSON      (ADK for Go)
+ */
+
+/* Only ADK's SQLite service writes times as numbers; its tables have generated types of their own.
+ * The three other kinds of file share the types qp_adk_*, with times as text. */
 static bool adk_has_seconds(const qp_source *source)
 {
     return source->kind == QUIPU_SOURCE_ADK_SQLITE;
@@ -142,7 +150,8 @@ static quipu_status adk_places(qp_source *source, quipu_error *reterr)
 }
 
 /* The columns that this file has, then sessions, then the places of events. Sessions must be sorted
- * before the places are read, because each place looks its session up. */
+ * before the places are read, because each place looks its session up. The events' entity is the
+ * only one that differs between all four layouts. */
 static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 {
     const ent_entity *entity = source->kind == QUIPU_SOURCE_ADK_GO       ? &qp_adkgo_event_entity
@@ -226,7 +235,7 @@ static quipu_status adk_state(qp_source *source, quipu_str text, qp_scope scope,
     return QUIPU_OK;
 }
 
-/* A row of state in any of its four shapes. */
+/* A row of state in any of its four shapes; which one it is, adk_shared_walk()'s arguments say. */
 typedef union adk_shared_row {
     qp_adk_app_state app;
     qp_adk_user_state user;
@@ -362,7 +371,7 @@ static quipu_status adk_session(qp_source *source, const qp_source_session *sess
 }
 
 /* The event as JSON, then the same way as every event: codec, then row. The result is valid until
- * the next call. */
+ * the next call. `row` is the row id of the event's table in all four layouts. */
 static quipu_status adk_message(qp_source *source, const qp_source_session *session, int64_t row,
                                 qp_message_new *ret, quipu_error *reterr)
 {
