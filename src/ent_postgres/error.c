@@ -21,7 +21,14 @@ typedef struct error_meaning {
     qp_failure failure;
 } error_meaning;
 
-/* The first entry that begins the state wins, so that a state stands before its class. */
+/* The first entry that begins the state wins, so that a state stands before its class. The fourth
+ * column says what a caller of this room may do by itself:
+ *
+ *   FINAL        nothing: the same statement fails again
+ *   CONFLICT     run the transaction again, at once: the other one has committed
+ *   LOCK         nothing at once: it has waited already
+ *   CONNECTION   connect again first; a COMMIT without an answer is UNKNOWN
+ */
 static const error_meaning error_meanings[] = {
     {"23505", QUIPU_EXISTS, "unique", QP_FAILURE_FINAL},
     {"23502", QUIPU_INVALID, "required", QP_FAILURE_FINAL},
@@ -76,7 +83,8 @@ static const error_meaning *error_meaning_of(const char *state)
     return &other;
 }
 
-/* 23505 and 40P01 stay distinct. */
+/* 23505 and 40P01 stay distinct. Five digits of base 36 are below 2^26: any state fits, and two
+ * states are two numbers. */
 int32_t qp_pg_error_code(const char *state)
 {
     int32_t code = 0;
@@ -89,7 +97,8 @@ int32_t qp_pg_error_code(const char *state)
     return code;
 }
 
-/* What the caller can do about it. */
+/* What the caller can do about it. Of a cancel that we sent, `state` is "": the deadline or the
+ * caller is the reason, not the role. */
 static const char *error_advice(quipu_status status, const char *state)
 {
     assert(state != NULL);
