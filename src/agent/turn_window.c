@@ -6,8 +6,8 @@
  * keeps matching.
  * Owns: where a window begins. On return the turn's messages stand in the order of their numbers,
  * whole turns but for one that had to be cut, and turn->tokens is what they take.
- * All tokens here are estimates (base/token.c): a model's own count enters as the budget, divided by
- * the factor that its answers have taught. */
+ * All tokens here are estimates (base/token.c): a model's own count enters as the budget, divided
+ * by the factor that its answers have taught. */
 #include <string.h>
 
 #include "agent/turn.h"
