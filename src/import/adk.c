@@ -66,6 +66,9 @@ static quipu_status adk_bad_time(const qp_source *source, const char *what, int6
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
+/* Whose a row is: rows of sessions and of events have these three fields in both types. */
+#define ADK_REF(row) ((quipu_session_ref){(row).app_name, (row).user_id, (row).session_id})
+
 /* Reads identity and row of every session. Two generated types with the same fields share this
  * loop; the union holds whichever the file has. A failed loop keeps its own error: ent_iter_end()
  * is then called without a place for another. */
@@ -85,10 +88,8 @@ static quipu_status adk_sessions(qp_source *source, quipu_error *reterr)
                        seconds ? (const void *)&all_seconds : (const void *)&all, &iter, reterr);
 
     while (status == QUIPU_OK && ent_iter_next(&iter, &row)) {
-        const quipu_session_ref ref =
-            seconds ? (quipu_session_ref){row.seconds.app_name, row.seconds.user_id,
-                                          row.seconds.session_id}
-                    : (quipu_session_ref){row.text.app_name, row.text.user_id, row.text.session_id};
+        const quipu_session_ref ref = seconds ? ADK_REF(row.seconds) : ADK_REF(row.text);
+
         status =
             qp_source_add_session(source, &ref, seconds ? row.seconds.id : row.text.id, reterr);
     }
@@ -131,10 +132,7 @@ static quipu_status adk_places(qp_source *source, quipu_error *reterr)
         ent_iter_begin(source->db, &source->place,
                        seconds ? (const void *)&all_seconds : (const void *)&all, &iter, reterr);
     while (status == QUIPU_OK && ent_iter_next(&iter, &row)) {
-        const quipu_session_ref ref =
-            seconds ? (quipu_session_ref){row.seconds.app_name, row.seconds.user_id,
-                                          row.seconds.session_id}
-                    : (quipu_session_ref){row.text.app_name, row.text.user_id, row.text.session_id};
+        const quipu_session_ref ref = seconds ? ADK_REF(row.seconds) : ADK_REF(row.text);
         const int64_t id = seconds ? row.seconds.id : row.text.id;
         ent_opt_time time = {0};
 
