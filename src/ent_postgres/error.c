@@ -83,6 +83,14 @@ static const error_meaning *error_meaning_of(const char *state)
     return &other;
 }
 
+/* Class 08: no connection, or one that was lost. 57P: the server starts, stops, or ends its
+ * connections. */
+const char *qp_pg_away(const char *state)
+{
+    assert(state != NULL);
+    return strncmp(state, "08", 2) == 0 || strncmp(state, "57P", 3) == 0 ? QP_RULE_AWAY : NULL;
+}
+
 /* 23505 and 40P01 stay distinct. Five digits of base 36 are below 2^26: any state fits, and two
  * states are two numbers. */
 int32_t qp_pg_error_code(const char *state)
@@ -231,8 +239,9 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
         (void)qp_error_field(reterr, status, NULL, NULL, meaning->rule, "%s.%s", table,
                              error_field(failure, PG_DIAG_COLUMN_NAME));
     } else {
-        (void)qp_error_set(reterr, status, "%s the database: %s (state %s)", doing,
-                           error_advice(status, own_cancel ? "" : state), state);
+        (void)qp_error_field(reterr, status, NULL, NULL, qp_pg_away(state),
+                             "%s the database: %s (state %s)", doing,
+                             error_advice(status, own_cancel ? "" : state), state);
     }
     if (reterr != NULL) {
         reterr->engine_code = qp_pg_error_code(state);
@@ -247,7 +256,8 @@ quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr
 {
     assert(doing != NULL);
     conn->failure = QP_FAILURE_CONNECTION;
-    (void)qp_error_set(reterr, QUIPU_IO, "%s the database: the connection was lost", doing);
+    (void)qp_error_field(reterr, QUIPU_IO, NULL, NULL, QP_RULE_AWAY,
+                         "%s the database: the connection was lost", doing);
     if (reterr != NULL) {
         reterr->engine_code = qp_pg_error_code("08006");
     }
