@@ -17,7 +17,7 @@
 #define SNAPSHOT_BYTES_MAX (SIZE_MAX / 2) /* the arena's own limit is the one that callers set */
 
 /* All events as one JSON array. The session's lock is held. One event at a time in a scratch arena:
- * the peak is the array and one event. */
+ * the peak is the array and one event. Events are JSON already, and are joined. */
 static quipu_status snapshot_events(const quipu_live *session, quipu_arena *arena,
                                     quipu_json *ret_events, quipu_error *reterr)
 {
