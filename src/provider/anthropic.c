@@ -82,7 +82,8 @@ static void anthropic_id(qp_jsonw *writer, const char *key, quipu_str id)
 }
 
 /* Tools without a name are skipped. The mark goes on the last one written, when there is no system
- * instruction. */
+ * instruction. They are written in the request's order: another one would be another prefix to the
+ * provider's cache. */
 static void anthropic_tools(const quipu_model_request *request, bool marked, qp_jsonw *writer)
 {
     size_t last = 0;
