@@ -17,7 +17,9 @@
 #include "base/str.h"
 #include "server/spool.h"
 
-/* How a status of the library is answered. The closed list of base.h, in its order. */
+/* How a status of the library is answered. The closed list of base.h, in its order. 4xx: the
+ * request is at fault, and a repeat of it fails again. 503: come again; UNKNOWN with the same event
+ * ids, which store nothing twice. 500: a fault that no client can mend, whose text is not shown. */
 static const struct {
     quipu_status status;
     int http_status;

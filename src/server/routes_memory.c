@@ -115,7 +115,8 @@ quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr)
 
 /* ---- change ---------------------------------------------------------------------------------- */
 
-/* Names the member and what it must be: a client corrects its request by this text. */
+/* Names the member and what it must be: a client corrects its request by this text. The error's
+ * field is the member, so that a program need not read the text. */
 static quipu_status memory_wrong(const char *name, const char *rule, quipu_error *reterr)
 {
     return qp_error_field(reterr, QUIPU_INVALID, "body", name, "type", "%s must be %s", name, rule);
@@ -509,7 +510,8 @@ static quipu_status memory_take_field(qp_call *call, qp_json_node body, qp_json_
     return qp_body_unknown(reterr);
 }
 
-/* A member of the body of a save. An enum's name that is wrong is named. */
+/* A member of the body of a save. An enum's name that is wrong is named. The four members that are
+ * no plain fields are read here, all others by the table. */
 static quipu_status memory_take_new(qp_call *call, qp_json_node body, qp_json_node name,
                                     qp_json_node value, quipu_memory *memory, quipu_error *reterr)
 {

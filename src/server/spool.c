@@ -52,7 +52,8 @@ struct qp_spool {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* The key is only in the contexts, which overwrite it when they are freed. */
+/* The key is only in the contexts, which overwrite it when they are freed. Nobody keeps it: what a
+ * crash leaves on the disk cannot be read by anyone. */
 static bool spool_crypt_init(spool_crypt *crypt)
 {
     uint8_t key[SPOOL_KEY];
@@ -205,6 +206,7 @@ quipu_status qp_spool_end(qp_spool *self, quipu_error *reterr)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
+/* Without tags: the length that the head of the answer states. */
 int64_t qp_spool_size(const qp_spool *self)
 {
     return self->size;
