@@ -143,8 +143,9 @@ typedef enum quipu_status {
  * Why a call failed. The caller provides it; pass NULL when the details do not matter.
  *
  * A call writes it only when it fails. `entity`, `field` and `rule` are empty unless the failure is
- * about one; `message` is a sentence that names the thing and, where there is one, the fix. The
- * layout is final.
+ * about one, but for the rule "away" of a QUIPU_IO: the server of the store's database cannot be
+ * reached, nothing was done, and a later call may succeed. `message` is a sentence that names the
+ * thing and, where there is one, the fix. The layout is final.
  */
 typedef struct quipu_error {
     int32_t status;      /* a quipu_status */

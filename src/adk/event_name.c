@@ -2,7 +2,8 @@
  * user's own. Only listed names are ever rewritten. In camelCase a name is the same letters without
  * underscores.
  *
- * Owns: constant tables; pure functions.
+ * Owns: constant tables; pure functions, for any thread, without a lock. On return a name is the
+ * table's own text, and one that is not listed is not there.
  * Called by: event_convert.c for names and kinds, the codec for comparing keys. To follow a new
  * version of ADK, add its names to the list of their kind; tests/contract/test_adk_event.c covers
  * each kind. A name that is missing here keeps its spelling, which loses nothing but shows the
@@ -11,6 +12,8 @@
 
 #include "adk/event.h"
 
+/* A name of ADK in snake_case, and what is rewritten behind it. The table does not say which object
+ * a name belongs to: it has one kind wherever ADK's names may stand. */
 typedef struct name_entry {
     const char *name;
     qp_name_kind kind;
@@ -152,7 +155,12 @@ static const name_entry name_table[] = {
 #define NAME_COUNT (sizeof(name_table) / sizeof(name_table[0]))
 
 /* Converts either spelling to snake_case; false for a mix of both, or a name longer than any of
- * ADK's. A mix is the user's own name: ADK writes one spelling or the other. */
+ * ADK's. A mix is the user's own name: ADK writes one spelling or the other.
+ *
+ *   "invocationId"    ─▶ "invocation_id"
+ *   "invocation_id"   ─▶ the same
+ *   "content", "id"   ─▶ the same, in both spellings
+ *   "user_Data"       ─▶ false */
 static bool name_snake(quipu_str text, char ret[QP_NAME_SIZE])
 {
     bool bars = false;
@@ -191,7 +199,8 @@ static int name_compare(const char *a, const char *b)
 
 /* A binary search: every member of every event that is converted comes here, and most keys of an
  * event are not in the table, so that a search through all of it cost an eighth of a request that
- * reads a session over ADK's REST. */
+ * reads a session over ADK's REST. The result is the table's own text, in snake_case; NULL, and
+ * *ret_kind untouched, for any other name. */
 const char *qp_name_find(quipu_str text, qp_name_kind *ret_kind)
 {
     char snake[QP_NAME_SIZE];
@@ -220,7 +229,8 @@ const char *qp_name_find(quipu_str text, qp_name_kind *ret_kind)
     return NULL;
 }
 
-/* The reverse of name_snake(); `snake` comes from the tables, so no underscore is last. */
+/* The reverse of name_snake(); `snake` comes from the tables, so no underscore is last. `ret` has
+ * no NUL; the result is a slice of it. */
 quipu_str qp_name_camel(const char *snake, char ret[QP_NAME_SIZE])
 {
     size_t n = 0;
@@ -238,7 +248,8 @@ quipu_str qp_name_camel(const char *snake, char ret[QP_NAME_SIZE])
 }
 
 /* Compares a parsed key; the bytes are compared directly unless the key has escapes. Asked for
- * every member of every event: no copy is made, and most keys differ in length. */
+ * every member of every event: no copy is made, and most keys differ in length. Both quotes of the
+ * key are part of its token. */
 bool qp_key_is(qp_json_node key, quipu_str text)
 {
     const qp_json_token *token = &key.doc->tokens[key.at];

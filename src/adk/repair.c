@@ -72,7 +72,9 @@ void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_messag
 }
 
 /* Appends the answers at the revision that memory knows, unless the service rebases. Answers have
- * no event ids: a repeat after QUIPU_UNKNOWN catches up first and finds them stored. */
+ * no event ids: a repeat after QUIPU_UNKNOWN catches up first and finds them stored. A deadline or
+ * a lost connection leaves `behind` set, so that the next call reads what is stored before it
+ * decides anything. */
 static quipu_status repair_write(quipu_live *session, const qp_open_calls *list,
                                  const quipu_call_options *call, quipu_error *reterr)
 {

@@ -17,7 +17,7 @@
 #define SNAPSHOT_BYTES_MAX (SIZE_MAX / 2) /* the arena's own limit is the one that callers set */
 
 /* All events as one JSON array. The session's lock is held. One event at a time in a scratch arena:
- * the peak is the array and one event. */
+ * the peak is the array and one event. Events are JSON already, and are joined. */
 static quipu_status snapshot_events(const quipu_live *session, quipu_arena *arena,
                                     quipu_json *ret_events, quipu_error *reterr)
 {
@@ -123,7 +123,15 @@ static void snapshot_repeated(const quipu_live *session, const quipu_event_resul
 }
 
 /* Appends at the head's revision through a session without messages: next_seq INT64_MAX makes a
- * catch-up ask for none. Isolated agents need a live session and are refused. */
+ * catch-up ask for none. Isolated agents need a live session and are refused.
+ *
+ *   the head's revision is the store's   appended; the head is that of the session behind it
+ *   it is older, and the service rebases likewise
+ *   it is older otherwise                QUIPU_CONFLICT; the head stays
+ *   the event id was stored before       `repeated`; see snapshot_repeated()
+ *
+ * The head is read into a copy of this version's size and put back into the caller's, which may be
+ * smaller. */
 quipu_status quipu_service_append(quipu_service *service, quipu_session_head *given,
                                   quipu_json event, const quipu_call_options *call,
                                   quipu_event_result *ret_result, quipu_error *reterr)

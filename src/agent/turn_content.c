@@ -15,7 +15,10 @@
  *    "modelVersion": "...", "finishReason": "STOP", "usageMetadata": {"promptTokenCount": 812}}
  *
  * Called by: turn.c, turn_record.c and turn_window.c. No locks; memory is the turn's arena.
- * Owns: the form in which a turn is stored, which later turns and other programs read. */
+ * Owns: the form in which a turn is stored, which later turns and other programs read.
+ * On return of either direction the texts lie in the turn's or the caller's arena; a failure has
+ * changed nothing but its arena. Invariant: a content that was stored and read again gives the
+ * provider the bytes of the first time. */
 
 #include "adk/event.h"
 #include "agent/turn.h"
@@ -95,7 +98,8 @@ static void turn_content_function(qp_jsonw *writer, const quipu_part *part)
 }
 
 /* One part of the event. Thoughts are texts with "thought": true, as Gemini writes them. A
- * signature is kept with its part: the provider rejects it anywhere else. */
+ * signature is kept with its part: the provider rejects it anywhere else. Of the members of
+ * quipu_part only those of its kind are written: a text in a part of data is not. */
 static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
 {
     if (part->kind == QUIPU_PART_OTHER) {
@@ -347,7 +351,8 @@ static qp_json_node turn_content_get(qp_json_node object, const char *key)
     return qp_json_get(object, quipu_cstr(key));
 }
 
-/* A string member's text; empty when the member is missing or has another type. */
+/* A string member's text; empty when the member is missing or has another type. Another program may
+ * have written the event: what has the wrong type is not worth failing a turn. */
 static quipu_status turn_content_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_text)
 {
     if (qp_json_kind_of(node) != QP_JSON_STRING) {
@@ -357,7 +362,8 @@ static quipu_status turn_content_text(qp_json_node node, quipu_arena *arena, qui
     return qp_json_text_copy(node, arena, ret_text);
 }
 
-/* Bytes in base64. A value that is not base64 counts as absent. */
+/* Bytes in base64. A value that is not base64 counts as absent. The alphabet may be either:
+ * runtimes differ in it. */
 static quipu_status turn_content_bytes(qp_json_node node, quipu_arena *arena, quipu_bytes *ret)
 {
     quipu_str text = {"", 0};
@@ -386,8 +392,8 @@ static quipu_status turn_content_read_function(qp_json_node function, const char
     return status;
 }
 
-/* Whether a part is one that Gemini understands and this library does not. It goes back as it
- * is. */
+/* Whether a part is one that Gemini understands and this library does not. It goes back as it is.
+ * The names are those of Gemini's API; the object behind one is not looked at. */
 static bool turn_content_is_other(qp_json_node node)
 {
     static const char *const names[] = {"executableCode", "codeExecutionResult", "fileData",
@@ -443,7 +449,8 @@ static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena
     return status;
 }
 
-/* Whether customMetadata lists this part as a redacted thought. */
+/* Whether customMetadata lists this part as a redacted thought. Searched anew for each thought: an
+ * event has few, and most have no list at all. */
 static bool turn_content_is_redacted(qp_json_node event, size_t index)
 {
     qp_json_iter iter = qp_json_each(
@@ -458,7 +465,8 @@ static bool turn_content_is_redacted(qp_json_node event, size_t index)
     return false;
 }
 
-/* What was recalled for the event; a value of another form counts as nothing. */
+/* What was recalled for the event; a value of another form counts as nothing. `seqs` has room for
+ * all elements; one that is no whole number is overwritten by the next. */
 static quipu_status turn_content_recall(qp_json_node event, quipu_arena *arena, qp_turn_recall *ret)
 {
     qp_json_node node =
@@ -485,7 +493,8 @@ static quipu_status turn_content_recall(qp_json_node event, quipu_arena *arena, 
 }
 
 /* The parts of an event's content that a model takes; what was recalled is the first. The index
- * that customMetadata names is that in the event, not that in the list of parts. */
+ * that customMetadata names is that in the event, not that in the list of parts. Room for two more
+ * than the event has: the recalled text, and one, so that none is no failure. */
 static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
                                       quipu_content *content, qp_turn_recall *recall)
 {
@@ -513,7 +522,8 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
 }
 
 /* A message that never was an event and calls no tool: its text is its only part, as the codec has
- * it. Most messages of other programs are such, and a prompt has hundreds of them. */
+ * it. Most messages of other programs are such, and a prompt has hundreds of them. The text is
+ * copied: the content may outlive the history that the message is of. */
 static quipu_status turn_content_plain(const quipu_message *message, quipu_arena *arena,
                                        quipu_content *ret_content, quipu_error *reterr)
 {

@@ -5,7 +5,9 @@
  * the budget at a time, so that between two moves a prompt only grows at its end and the cache
  * keeps matching.
  * Owns: where a window begins. On return the turn's messages stand in the order of their numbers,
- * whole turns but for one that had to be cut, and turn->tokens is what they take. */
+ * whole turns but for one that had to be cut, and turn->tokens is what they take.
+ * All tokens here are estimates (base/token.c): a model's own count enters as the budget, divided
+ * by the factor that its answers have taught. */
 #include <string.h>
 
 #include "agent/turn.h"
@@ -16,7 +18,7 @@
 #define TURN_WINDOW_PART 4
 
 /* Factors are rounded up to steps of this size, so that one more report does not move the start. */
-#define TURN_WINDOW_FACTOR_STEP 62500
+#define TURN_WINDOW_FACTOR_STEP 62500 /* millionths: a sixteenth */
 
 #define TURN_WINDOW_FIRST 16 /* messages in the first allocation */
 
@@ -67,7 +69,8 @@ static int64_t turn_window_start(const turn_window *window, int64_t brought)
     return over > 0 ? (over + part - 1) / part * part : 0;
 }
 
-/* Reads the session's size and the budget. */
+/* Reads the session's size and the budget. The header only: how many messages the session has does
+ * not matter yet. */
 static quipu_status turn_window_measure(qp_turn *turn, turn_window *window, quipu_error *reterr)
 {
     quipu_range header = QUIPU_RANGE_INIT;

@@ -12,7 +12,7 @@
 
 #define ADK_KEY_SLASH "%2F"
 #define ADK_KEY_PERCENT "%25"
-#define ADK_KEY_ESCAPE (sizeof(ADK_KEY_SLASH) - 1)
+#define ADK_KEY_ESCAPE (sizeof(ADK_KEY_SLASH) - 1) /* bytes of either */
 
 /* Only the separator and the escape character itself: keys stay readable, and two names never give
  * one key. */
@@ -29,7 +29,8 @@ void qp_key_escape(quipu_str name, qp_buf *buf)
     }
 }
 
-/* The prefix that all sessions of a user share. */
+/* The prefix that all sessions of a user share. It ends with a slash, so that the sessions of "ann"
+ * do not have the beginning of "anna". */
 void qp_key_put_user(quipu_str app_name, quipu_str user_id, qp_buf *buf)
 {
     qp_buf_puts(buf, QP_KEY_OF_USER);
@@ -40,7 +41,7 @@ void qp_key_put_user(quipu_str app_name, quipu_str user_id, qp_buf *buf)
 }
 
 /* Only the two escapes that qp_key_escape() writes, in upper case: another spelling of a name would
- * be a second key of the same session. */
+ * be a second key of the same session. 0: it is neither. */
 size_t qp_key_byte(const char *p, size_t n, char *ret)
 {
     assert(n > 0);
@@ -78,7 +79,8 @@ bool qp_key_unescape(quipu_str name, char *ret_text, size_t *ret_length)
     return true;
 }
 
-/* Exactly three names with a slash between them. */
+/* Exactly three names with a slash between them. The names are slices of the key and still escaped;
+ * a name may be empty. */
 bool qp_key_split(quipu_str key, quipu_str ret_names[QP_KEY_NAMES])
 {
     const size_t head = sizeof(QP_KEY_OF_USER) - 1;

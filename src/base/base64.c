@@ -46,7 +46,8 @@ void qp_base64_json(qp_jsonw *writer, quipu_bytes bytes)
     qp_buf_putc(writer->buf, '"');
 }
 
-/* The value of a character in either alphabet, or -1. */
+/* The value of a character in either alphabet, or -1. Both alphabets at once: a text that mixes
+ * them is read, since each character has one meaning. */
 static int base64_value(char c)
 {
     if (c == '-' || c == '+') {

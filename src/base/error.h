@@ -14,6 +14,10 @@ quipu_status qp_error_field(quipu_error *reterr, quipu_status status, const char
                             const char *field, const char *rule, const char *format, ...)
     QUIPU_PRINTF(6, 7);
 
+/* The rule of a QUIPU_IO that says: the server of the store's database cannot be reached, or starts
+ * or stops. Nothing was done; a write that may have arrived is QUIPU_UNKNOWN. */
+#define QP_RULE_AWAY "away"
+
 /* Whether a status is about the store and its machine, and not about what was asked: its message
  * may show where the store lies, which is not for the clients of a server. */
 bool qp_error_is_fault(quipu_status status);

@@ -10,7 +10,9 @@
  *   uuid                a string, 8-4-4-4-12
  *   absent              no member
  *
- * Owns: nothing. Called by: src/server, src/remote. Pure. */
+ * Owns: nothing. Called by: src/server, src/remote, base/memory_json.c. Pure; no locks. On return
+ * of a reader texts and bytes lie in the caller's arena; a false leaves the struct partly written.
+ */
 #include "base/fields_json.h"
 
 #include <assert.h>
@@ -37,7 +39,9 @@ static void fields_camel(const char *from, char to[QP_FIELD_NAME_MAX])
     to[n] = '\0';
 }
 
-/* Once a program: names are turned from snake_case into camelCase here and not for every row. */
+/* Once a program: names are turned from snake_case into camelCase here and not for every row. `get`
+ * answers with false behind the last field. `field` is set anew for each: a library of another size
+ * fills in the members that it knows. */
 quipu_status qp_fields_read(qp_field_fn get, const char *struct_name, qp_json_fields *ret_fields,
                             quipu_error *reterr)
 {
@@ -176,7 +180,8 @@ static bool fields_take_text(qp_json_node value, quipu_arena *arena, quipu_str *
     return qp_json_text_copy(value, arena, ret_text) == QUIPU_OK;
 }
 
-/* Sets a member from its value; false: the value is of another kind, or memory is used up. */
+/* Sets a member from its value; false: the value is of another kind, or memory is used up. The type
+ * of `member` is the table's: the generated tables and the structs come from one schema. */
 static bool fields_take_value(quipu_field_type type, qp_json_node value, quipu_arena *arena,
                               void *member)
 {
@@ -208,7 +213,8 @@ static bool fields_take_value(quipu_field_type type, qp_json_node value, quipu_a
     return false;
 }
 
-/* A member that is null is not there. */
+/* A member that is null is not there. It clears the struct's `has` flag, where there is one, and
+ * leaves the value alone. */
 bool qp_fields_take_one(const struct qp_field_name *item, qp_json_node object, quipu_arena *arena,
                         void *to)
 {

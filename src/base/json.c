@@ -55,6 +55,7 @@ typedef struct json_scan {
     uint32_t open[QP_JSON_DEPTH_CAP]; /* token of each open container * 2, + 1 for an object */
 } json_scan;
 
+/* For callers that state none. */
 static const qp_json_limits json_limits = {QP_JSON_SIZE_MAX, QP_JSON_DEPTH_MAX};
 
 /* Records the first fault: where, and what was expected. Returns NULL, the end of the scan. Out of

@@ -22,6 +22,8 @@
 #define JSON_NUMBER_TEXT_SIZE (JSON_NUMBER_DIGITS + 32)
 #define JSON_NUMBER_EXPONENT_MAX INT64_C(1000000000000)
 
+/* A number taken apart, not computed: the value is whole.fraction * 10^exponent. Both texts are
+ * slices of the source; `fraction` is empty where there is no point. */
 typedef struct json_number_parts {
     quipu_str whole;
     quipu_str fraction;

@@ -1,8 +1,12 @@
-/* Keys from secrets.
+/* Keys from secrets: scrypt (RFC 7914) stretches a passphrase, HKDF with SHA-256 (RFC 5869) makes
+ * several keys of one, HMAC (RFC 2104) is what HKDF is made of. The algorithms are libcrypto's,
+ * except for HKDF's two steps, which are three lines over HMAC.
  *
  * Owns: nothing; keys go to the caller's memory, which the caller overwrites.
  * Called by: ent_sqlite/crypt.c and crypt_keys.c, store/export_crypt.c.
- * Threads and locks: any, none. */
+ * Threads and locks: any, none.
+ * On return of false libcrypto had no memory, and the result is not to be used; nothing secret is
+ * left on the stack of this file. */
 #include "base/kdf.h"
 
 #include <assert.h>
@@ -12,6 +16,8 @@
 /* The last one: its macros rename functions. */
 #include "base/libcrypto.h"
 
+/* `of` names what the key is for in the error. The secret itself is never looked at: a rule about
+ * its characters would say something about it. */
 quipu_status qp_secret_check(size_t size, const char *of, quipu_error *reterr)
 {
     assert(of != NULL);
@@ -32,6 +38,8 @@ static uint64_t kdf_scrypt_memory(qp_scrypt_cost cost)
     return (UINT64_C(128) << cost.log_n) * cost.r;
 }
 
+/* The costs of a file come from its header, which anybody may have written: without these bounds a
+ * file could make each opening take hours or all memory. */
 bool qp_scrypt_in_range(qp_scrypt_cost cost)
 {
     return cost.log_n >= QP_SCRYPT_LOG_N_MIN && cost.log_n <= QP_SCRYPT_LOG_N_MAX && cost.r >= 1 &&
@@ -40,6 +48,7 @@ bool qp_scrypt_in_range(qp_scrypt_cost cost)
            kdf_scrypt_memory(cost) * cost.p <= QP_SCRYPT_WORK_MAX;
 }
 
+/* False: libcrypto had no memory. */
 bool qp_hmac(const uint8_t key[QP_KDF_KEY], const uint8_t *data, size_t n, uint8_t ret[QP_KDF_KEY])
 {
     unsigned size = 0;
@@ -48,6 +57,12 @@ bool qp_hmac(const uint8_t key[QP_KDF_KEY], const uint8_t *data, size_t n, uint8
     return HMAC(EVP_sha256(), key, QP_KDF_KEY, data, n, ret, &size) != NULL && size == QP_KDF_KEY;
 }
 
+/* First extract: prk = HMAC(salt, key). Then expand, a block of 32 bytes after the other:
+ *
+ *   T(1) = HMAC(prk,        info | 1)
+ *   T(2) = HMAC(prk, T(1) | info | 2)   and so on; `input` holds what is in the brackets
+ *
+ * prk and `input`, which has a block of the result, are overwritten on every way out. */
 bool qp_hkdf(const uint8_t key[QP_KDF_KEY], const uint8_t salt[QP_KDF_KEY], const void *info,
              size_t info_n, uint8_t *ret, size_t n)
 {
@@ -69,7 +84,8 @@ bool qp_hkdf(const uint8_t key[QP_KDF_KEY], const uint8_t salt[QP_KDF_KEY], cons
     return ok;
 }
 
-/* A little more than it fills: for each of p a block, and what libcrypto adds. */
+/* A little more than it fills: for each of p a block, and what libcrypto adds. libcrypto refuses to
+ * use more than the limit that it is given, whose own default is 32 MiB. */
 bool qp_scrypt(const void *secret, size_t size, const uint8_t salt[QP_KDF_KEY], qp_scrypt_cost cost,
                uint8_t ret[QP_KDF_KEY])
 {

@@ -24,7 +24,8 @@ _Static_assert(COUNT_OF(memory_topics) == QUIPU_TOPIC_FAILURE + 1, "a topic has 
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The place of a name in a list; 0: it is not in it. */
+/* The place of a name in a list; 0: it is not in it. Names have one spelling: a client that writes
+ * "High" has made a mistake that it should hear of. */
 static size_t memory_place(qp_json_node name, const char *const *names, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -36,6 +37,8 @@ static size_t memory_place(qp_json_node name, const char *const *names, size_t c
     return 0;
 }
 
+/* The three readers of names return 0 where the name is unknown; their callers decide whether that
+ * is a fault (a kind) or means "none" (a priority, a topic). */
 quipu_memory_kind qp_memory_kind_of(qp_json_node name)
 {
     return (quipu_memory_kind)memory_place(name, memory_kinds, COUNT_OF(memory_kinds));
@@ -79,7 +82,8 @@ static void memory_put_name(qp_jsonw *writer, const char *name, const char *valu
     }
 }
 
-/* The beginning of an object: what the table of fields has no names for. */
+/* The beginning of an object: what the table of fields has no names for. The object stays open: the
+ * caller adds the table's members and ends it. */
 static void memory_begin(qp_jsonw *writer, const quipu_memory *memory)
 {
     qp_jsonw_object(writer);
@@ -91,6 +95,7 @@ static void memory_begin(qp_jsonw *writer, const quipu_memory *memory)
     qp_jsonw_put_bool(writer, "buffered", memory->state == QUIPU_MEMORY_BUFFERED);
 }
 
+/* Enums first, by their names, then all members of the table of fields. */
 void qp_memory_write(qp_jsonw *writer, const qp_json_fields *fields, const quipu_memory *memory)
 {
     memory_begin(writer, memory);
@@ -98,6 +103,8 @@ void qp_memory_write(qp_jsonw *writer, const qp_json_fields *fields, const quipu
     qp_jsonw_object_end(writer);
 }
 
+/* A list of what is given and not of what is the store's: a field that is added later is the
+ * store's until somebody decides otherwise. */
 bool qp_memory_is_given(const char *name)
 {
     static const char *const given[] = {"id",          "sessionKey", "content",    "tokenCount",
@@ -113,6 +120,7 @@ bool qp_memory_is_given(const char *name)
     return false;
 }
 
+/* What the store sets (times, numbers, states) is left out: a server refuses a body that has it. */
 void qp_memory_write_new(qp_jsonw *writer, const qp_json_fields *fields, const quipu_memory *memory)
 {
     memory_begin(writer, memory);

@@ -18,7 +18,9 @@
 #define MODELS_PER_MILLION 1e6 /* prices are for a million tokens */
 
 /* prefix, window, output, budget, cache with ttl, min and step, prices for input, cached, write and
- * output, year and month. */
+ * output, year and month. Windows, outputs and budgets are tokens, the ttl seconds, prices
+ * millionths of a US dollar for a million tokens, the last number the month in which somebody
+ * looked: 202508 is August 2025. 0 is "not known" everywhere: a price of 0 prices nothing. */
 #define MODEL(name, ...) {{name, sizeof(name) - 1}, __VA_ARGS__}
 
 /* clang-format off */
@@ -266,7 +268,9 @@ quipu_model_row qp_model_row(quipu_str model, const quipu_model_rows *rows)
 }
 
 /* Unpriced as a whole when any part has no price: a sum that leaves a part out would look like a
- * price. */
+ * price. Tokens times millionths of a dollar a million tokens are added up as doubles, which
+ * int64_t could not hold for every count, and divided once; *ret_cost are millionths of a dollar,
+ * rounded. */
 bool qp_model_cost(const quipu_model_row *row, int64_t input, int64_t cached, int64_t written,
                    int64_t output, int64_t *ret_cost)
 {

@@ -3,7 +3,11 @@
  *
  * Owns: nothing. Called by: src/server, which reads what is asked and writes the answer, and
  * src/remote, which does the opposite, from any thread. Locks: none. Holds on return of a reader:
- * nothing of a context points into the document, which its caller frees. */
+ * nothing of a context points into the document, which its caller frees.
+ *
+ * The readers do not trust the sender: a value of another type, a name that is in no list and a
+ * number that does not fit its member fail the whole object. Each takes `good`, sets it to false
+ * and never back to true, so that a caller reads all members and asks once. */
 #include "base/prompt_json.h"
 
 #include <assert.h>
@@ -13,7 +17,9 @@
 #include "base/error.h"
 #include "base/str.h"
 
-/* By quipu_part_kind; 0 is none. */
+/* By quipu_part_kind; 0 is none. Kinds and roles go over the wire by name: a number would bind the
+ * two sides to one version of the enum. The place in the list is the enum's value, so that a new
+ * value gets its name at the end, which the assertions below ask for. */
 static const char *const prompt_kinds[] = {"",         "text", "thought", "call",
                                            "response", "data", "other"};
 /* By quipu_role; 0 is none. */
@@ -28,7 +34,9 @@ _Static_assert(PROMPT_ROLES == QUIPU_ROLE_SYSTEM + 1, "a role has no name");
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* An absent text is left out, an empty one is not: readers distinguish them. */
+/* An absent text is left out, an empty one is not: readers distinguish them. A text that JSON
+ * cannot hold goes as base64: with other characters in the place of its bytes it would be another
+ * prompt, with another hash. */
 static void prompt_put_text(qp_jsonw *writer, const char *name, quipu_str text)
 {
     if (text.p == NULL || qp_text_check(text, NULL) == QP_TEXT_OK) {
@@ -42,6 +50,7 @@ static void prompt_put_text(qp_jsonw *writer, const char *name, quipu_str text)
     qp_jsonw_object_end(writer);
 }
 
+/* Signatures of providers and media: absent bytes are left out, as absent texts are. */
 static void prompt_put_bytes(qp_jsonw *writer, const char *name, quipu_bytes bytes)
 {
     if (bytes.p != NULL) {
@@ -50,6 +59,8 @@ static void prompt_put_bytes(qp_jsonw *writer, const char *name, quipu_bytes byt
     }
 }
 
+/* JSON of the caller's, raw: written anew it could have another spelling, and prompts are compared
+ * byte for byte. */
 static void prompt_put_json(qp_jsonw *writer, const char *name, quipu_json json)
 {
     if (json.text.n > 0) {
@@ -66,6 +77,8 @@ static void prompt_put_flag(qp_jsonw *writer, const char *name, bool value)
     }
 }
 
+/* For members whose 0 means "not set"; figures of an answer, where 0 says something, are always
+ * written (qp_prompt_write()). */
 static void prompt_put_number(qp_jsonw *writer, const char *name, int64_t value)
 {
     if (value != 0) {
@@ -74,7 +87,8 @@ static void prompt_put_number(qp_jsonw *writer, const char *name, int64_t value)
 }
 
 /* The readers set *good to false for a value of another type, or when memory is used up. A member
- * that is missing, or null, leaves the value as it is. */
+ * that is missing, or null, leaves the value as it is. An object in the place of a string is what
+ * prompt_put_text() made of bytes; any other members of it are ignored. */
 static void prompt_take_text(qp_json_node object, const char *name, quipu_arena *arena,
                              quipu_str *text, bool *good)
 {
@@ -99,6 +113,7 @@ static void prompt_take_text(qp_json_node object, const char *name, quipu_arena 
     }
 }
 
+/* Base64 that has other characters, or padding in a wrong place, is no value. */
 static void prompt_take_bytes(qp_json_node object, const char *name, quipu_arena *arena,
                               quipu_bytes *bytes, bool *good)
 {
@@ -111,6 +126,7 @@ static void prompt_take_bytes(qp_json_node object, const char *name, quipu_arena
     }
 }
 
+/* null is a value here, unlike in the other readers: it is JSON that the caller gave. */
 static void prompt_take_json(qp_json_node object, const char *name, quipu_arena *arena,
                              quipu_json *json, bool *good)
 {
@@ -121,6 +137,7 @@ static void prompt_take_json(qp_json_node object, const char *name, quipu_arena 
     }
 }
 
+/* 1 and "true" are no flags: what they meant to the sender is not guessed. */
 static void prompt_take_flag(qp_json_node object, const char *name, bool *flag, bool *good)
 {
     const qp_json_kind kind = qp_json_kind_of(qp_json_get(object, quipu_cstr(name)));
@@ -131,6 +148,8 @@ static void prompt_take_flag(qp_json_node object, const char *name, bool *flag, 
     }
 }
 
+/* A whole number within int64_t, 1e3 and 1000.0 included. One that would have to be rounded is no
+ * value. */
 static void prompt_take_number(qp_json_node object, const char *name, int64_t *number, bool *good)
 {
     const qp_json_node value = qp_json_get(object, quipu_cstr(name));
@@ -140,7 +159,8 @@ static void prompt_take_number(qp_json_node object, const char *name, int64_t *n
     }
 }
 
-/* The place of a name; 0, and no longer good: it is not in the list. */
+/* The place of a name; 0, and no longer good: it is not in the list. Unlike a missing number, a
+ * missing name is a fault: a part without a kind has no meaning. */
 static size_t prompt_take_name(qp_json_node object, const char *name, const char *const *names,
                                size_t count, bool *good)
 {
@@ -156,7 +176,10 @@ static size_t prompt_take_name(qp_json_node object, const char *name, const char
 }
 
 /* Room for the rows of an array, zeroed; NULL: it is no array, or memory is used up. Every row is
- * an object: of another value no member would be found, and it would count as an empty row. */
+ * an object: of another value no member would be found, and it would count as an empty row. The
+ * rows have this version's size: the sender's members that it does not know are ignored, those that
+ * it lacks are zero. The count comes from an array that was parsed whole, so that the memory is
+ * bounded by the size of the body times the size of a row. */
 static void *prompt_rows(qp_json_node array, size_t size, quipu_arena *arena, bool *good)
 {
     qp_json_iter each = qp_json_each(array);
@@ -178,6 +201,9 @@ static void *prompt_rows(qp_json_node array, size_t size, quipu_arena *arena, bo
 
 /* ---- parts and contents ---------------------------------------------------------------------- */
 
+/* Of every part all members that are set, whatever its kind: which ones count is for the reader of
+ * the struct. A part of a newer library, whose kind has no name here, gets an empty one and fails
+ * in the reader. */
 static void prompt_put_parts(qp_jsonw *writer, const char *name, quipu_parts parts)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
@@ -202,6 +228,7 @@ static void prompt_put_parts(qp_jsonw *writer, const char *name, quipu_parts par
     qp_jsonw_array_end(writer);
 }
 
+/* No parts unless all of them are good: a prompt that lacks one is another prompt. */
 static quipu_parts prompt_take_parts(qp_json_node array, quipu_arena *arena, bool *good)
 {
     qp_json_iter each = qp_json_each(array);
@@ -226,6 +253,7 @@ static quipu_parts prompt_take_parts(qp_json_node array, quipu_arena *arena, boo
     return quipu_parts_of(parts, *good ? count : 0);
 }
 
+/* A content is a role and its parts, in the order in which the model gets them. */
 static void prompt_put_contents(qp_jsonw *writer, quipu_contents contents)
 {
     qp_jsonw_key(writer, QUIPU_STR("contents"));
@@ -242,6 +270,7 @@ static void prompt_put_contents(qp_jsonw *writer, quipu_contents contents)
     qp_jsonw_array_end(writer);
 }
 
+/* Contents without parts are kept: an empty array is written for them. */
 static quipu_contents prompt_take_contents(qp_json_node array, quipu_arena *arena, bool *good)
 {
     qp_json_iter each = qp_json_each(array);
@@ -278,6 +307,7 @@ static void prompt_put_tools(qp_jsonw *writer, quipu_tools tools)
     qp_jsonw_array_end(writer);
 }
 
+/* The schema goes to the arena as it was sent: its spelling is part of the prompt's hash. */
 static quipu_tools prompt_take_tools(qp_json_node array, quipu_arena *arena, bool *good)
 {
     qp_json_iter each = qp_json_each(array);
@@ -315,13 +345,16 @@ static const struct prompt_figure {
 
 #define PROMPT_ROW_FIGURES (sizeof(prompt_row_figures) / sizeof(prompt_row_figures[0]))
 
-/* An int32_t of a row; false: the number is none. */
+/* An int32_t of a row; false: the number is none. Cutting it off would turn a price's date or a
+ * cache's lifetime into another one. */
 static int32_t prompt_narrow(int64_t number, bool *good)
 {
     *good = *good && number >= INT32_MIN && number <= INT32_MAX;
     return *good ? (int32_t)number : 0;
 }
 
+/* The caller's rows may be shorter or longer than this version's; quipu_model_row_at() steps by
+ * their size. */
 static void prompt_put_models(qp_jsonw *writer, quipu_model_rows rows)
 {
     qp_jsonw_key(writer, QUIPU_STR("models"));
@@ -343,6 +376,8 @@ static void prompt_put_models(qp_jsonw *writer, quipu_model_rows rows)
     qp_jsonw_array_end(writer);
 }
 
+/* The three members that are no int64_t are read as numbers and narrowed. The limit is checked
+ * before memory is taken: rows are searched once for each model that is looked up. */
 static quipu_model_rows prompt_take_models(qp_json_node array, quipu_arena *arena, bool *good)
 {
     qp_json_iter each = qp_json_each(array);
@@ -459,6 +494,9 @@ static void prompt_take_member(qp_json_node object, qp_json_node name, qp_json_n
     }
 }
 
+/* Unknown members and null are refused rather than ignored, as everywhere in the server: a
+ * misspelled "asBefore" would give another prompt without a word. The error names the member; when
+ * memory is used up the copy of its name fails as well, which separates the two. */
 quipu_status qp_prompt_ask_take(qp_json_node object, quipu_arena *arena, qp_prompt_ask *ret_ask,
                                 quipu_error *reterr)
 {
@@ -527,7 +565,8 @@ void qp_prompt_write(qp_jsonw *writer, const quipu_context *context)
     qp_jsonw_object_end(writer);
 }
 
-/* A hash of another length is none. */
+/* A hash of another length is none: of a shorter one the rest would be zeros, and compared as part
+ * of it. */
 static void prompt_take_hash(qp_json_node object, const char *name, quipu_arena *arena,
                              uint8_t hash[QUIPU_CONTEXT_HASH], bool *good)
 {
@@ -540,6 +579,8 @@ static void prompt_take_hash(qp_json_node object, const char *name, quipu_arena 
     }
 }
 
+/* The client's side. A member that is missing keeps the value that says "not known": -1 for what a
+ * provider reported, else 0. ret_context is written only when everything fits. */
 bool qp_prompt_take(qp_json_node object, quipu_arena *arena, quipu_context *ret_context)
 {
     quipu_context context = {.reported_input = -1, .reported_cached = -1};

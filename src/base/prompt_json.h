@@ -25,8 +25,8 @@ typedef struct qp_prompt_ask {
 } qp_prompt_ask;
 
 /* Reads an object that qp_prompt_ask_write() wrote; what it has of no such member is
- * QUIPU_INVALID, and so is a value of another type: the error names the member. Texts go to the
- * arena, JSON lies in the document. `ret_ask` points into itself: it is not to be copied. */
+ * QUIPU_INVALID, and so is a value of another type: the error names the member. Texts and
+ * JSON go to the arena. `ret_ask` points into itself: it is not to be copied. */
 QUIPU_MUST_USE quipu_status qp_prompt_ask_take(qp_json_node object, quipu_arena *arena,
                                                qp_prompt_ask *ret_ask, quipu_error *reterr);
 

@@ -97,7 +97,8 @@ void qp_sha256_begin(qp_sha256 *sha)
     memcpy(sha->state, start, sizeof(start));
 }
 
-/* Whole blocks are hashed directly, the rest waits in `block`. */
+/* Whole blocks are hashed directly, the rest waits in `block`. `length` counts all bytes so far;
+ * its remainder says how full the block is, so that no other state is needed. */
 void qp_sha256_add(qp_sha256 *sha, const void *data, size_t size)
 {
     const uint8_t *p = data;

@@ -8,7 +8,8 @@
  *   1110xxxx 10xxxxxx 10xxxxxx             U+0800 to U+FFFF       without surrogates, d800 to dfff
  *   11110xxx 10xxxxxx 10xxxxxx 10xxxxxx    U+10000 to U+10FFFF    f5 and above begin nothing
  *
- * Called by: every room. Owns: nothing. Locks: none. */
+ * Called by: every room. Owns: nothing. Locks: none. Texts need no NUL behind them, and no function
+ * reads beyond their length: words of eight bytes are loaded only where eight bytes are left. */
 #include "base/str.h"
 
 #include <assert.h>
@@ -286,6 +287,8 @@ bool qp_text_has_dots(quipu_str text)
     return false;
 }
 
+/* A key or name that can stand in a URL's path: no control characters, which a log or a header
+ * would show as something else, and nothing that a proxy would resolve. */
 bool qp_text_is_segment(quipu_str text)
 {
     for (size_t i = 0; i < text.n; i++) {

@@ -23,11 +23,12 @@
 #include "base/str.h"
 
 #define TIME_S_PER_DAY INT64_C(86400)
-#define TIME_DAYS_TO_1970 719468 /* from 0000-03-01 */
-#define TIME_DAYS_PER_ERA 146097 /* 400 years */
-#define TIME_MS_PAST INT64_C(1000000000000)
-#define TIME_ZONE_NAME_MAX 10
+#define TIME_DAYS_TO_1970 719468            /* from 0000-03-01 */
+#define TIME_DAYS_PER_ERA 146097            /* 400 years */
+#define TIME_MS_PAST INT64_C(1000000000000) /* larger than any second until the year 33658 */
+#define TIME_ZONE_NAME_MAX 10               /* "+1030" and all abbreviations are shorter */
 
+/* A date and a time of day as people write them: month and day from 1, no offset. */
 typedef struct time_civil {
     unsigned year, month, day, hour, minute, second;
 } time_civil;
@@ -295,7 +296,12 @@ QP_INLINE unsigned time_pair(uint64_t digits, unsigned at)
 }
 
 /* Our own stored shape, and nothing else: "YYYY-MM-DD HH:MM:SS.nnnnnnnnn+00:00". It is parsed once
- * a row, so that four words are read instead of 29 characters; two of them overlap in the month. */
+ * a row, so that four words are read instead of 29 characters; two of them overlap in the month.
+ * The four words:
+ *
+ *   2026-11-18 19:45:02.120000000+00:00
+ *   └──year┘    └second┘└─rest─┘            the last byte of `second` is the first digit behind the
+ *        └─day──┘                           point, `rest` are the other eight */
 QP_INLINE bool time_get_stored(quipu_str text, quipu_time *ret_time)
 {
     const char *p = text.p;
@@ -458,7 +464,9 @@ static bool time_get_tail(quipu_str *text)
     return digits && text->n == 0;
 }
 
-/* A bare integer: Unix seconds, or milliseconds past 1e12 in size. */
+/* A bare integer: Unix seconds, or milliseconds past 1e12 in size. The remainder of a negative
+ * number of milliseconds is brought into 0 to 999, since nanoseconds count forwards from the
+ * second. */
 static bool time_get_integer(quipu_str text, quipu_time *ret_time)
 {
     bool minus = text.n != 0 && text.p[0] == '-';

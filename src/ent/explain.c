@@ -173,8 +173,9 @@ static quipu_status explain_broken_reference(const ent_entity *entity, bool dele
                           entity->name, field != NULL ? "." : "", field != NULL ? field : "");
 }
 
-/* See row.h. An error without a rule is no broken constraint and passes unchanged. The rule is
- * copied first, because the functions below clear the struct that holds it. */
+/* See row.h. An error without a rule is no broken constraint and passes unchanged, and so does a
+ * QUIPU_IO, whose rule says what is wrong with the server. The rule is copied first, because the
+ * functions below clear the struct that holds it. */
 quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool deleting,
                         quipu_error *reterr)
 {
@@ -183,7 +184,7 @@ quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool dele
     int32_t code;
 
     assert(entity != NULL);
-    if (status == QUIPU_OK || reterr == NULL || reterr->rule[0] == '\0') {
+    if (status == QUIPU_OK || status == QUIPU_IO || reterr == NULL || reterr->rule[0] == '\0') {
         return status;
     }
     code = reterr->engine_code;

@@ -74,7 +74,8 @@ quipu_status qp_pg_citus_find(qp_pg *conn, quipu_error *reterr)
 
 /* The tables of the schema that are not distributed yet, the owner of others first: its name,
  * whether it has the shard's column, its own tenant, the constraint to another shard or NULL, its
- * first two columns, its primary key, whether it has a row policy. */
+ * first two columns, its primary key, whether it has a row policy. The enum CITUS_* has its
+ * columns. */
 static const char *const citus_tables =
     "SELECT t.relname, "
     "EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid "
@@ -154,6 +155,7 @@ static quipu_status citus_check_nodes(qp_pg *conn, quipu_error *reterr)
     return status;
 }
 
+/* The columns of citus_tables, in its order. */
 enum {
     CITUS_NAME,
     CITUS_HAS_SHARD,
@@ -174,7 +176,7 @@ static bool citus_is_search(const char *name)
     return n > end && strcmp(name + n - end, QP_PG_SEARCH_SUFFIX) == 0;
 }
 
-/* Runs one statement of the distribution. */
+/* Runs one statement of the distribution. The buffer is empty afterwards, for the next one. */
 static quipu_status citus_run(qp_pg *conn, qp_buf *sql, quipu_error *reterr)
 {
     quipu_status status = qp_buf_status(sql);
@@ -195,7 +197,8 @@ static void citus_alter(qp_buf *sql, const char *table)
     qp_buf_putc(sql, ' ');
 }
 
-/* A full-text index gets the shard of its rows, which leads its key. */
+/* A full-text index gets the shard of its rows, which leads its key. A row's number has its shard
+ * in its lowest bits, so that no row is looked up for it. */
 static quipu_status citus_shard_search(qp_pg *conn, const PGresult *tables, int row, qp_buf *sql,
                                        quipu_error *reterr)
 {

@@ -177,6 +177,8 @@ static quipu_status connect_failed(const PGconn *pg, connect_answer *ret_answer,
     }
     if (reterr != NULL) {
         reterr->engine_code = qp_pg_error_code(state);
+        (void)snprintf(reterr->rule, sizeof(reterr->rule), "%s",
+                       qp_pg_away(state) != NULL ? QP_RULE_AWAY : "");
     }
     return status;
 }

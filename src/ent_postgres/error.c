@@ -21,7 +21,14 @@ typedef struct error_meaning {
     qp_failure failure;
 } error_meaning;
 
-/* The first entry that begins the state wins, so that a state stands before its class. */
+/* The first entry that begins the state wins, so that a state stands before its class. The fourth
+ * column says what a caller of this room may do by itself:
+ *
+ *   FINAL        nothing: the same statement fails again
+ *   CONFLICT     run the transaction again, at once: the other one has committed
+ *   LOCK         nothing at once: it has waited already
+ *   CONNECTION   connect again first; a COMMIT without an answer is UNKNOWN
+ */
 static const error_meaning error_meanings[] = {
     {"23505", QUIPU_EXISTS, "unique", QP_FAILURE_FINAL},
     {"23502", QUIPU_INVALID, "required", QP_FAILURE_FINAL},
@@ -76,7 +83,16 @@ static const error_meaning *error_meaning_of(const char *state)
     return &other;
 }
 
-/* 23505 and 40P01 stay distinct. */
+/* Class 08: no connection, or one that was lost. 57P: the server starts, stops, or ends its
+ * connections. */
+const char *qp_pg_away(const char *state)
+{
+    assert(state != NULL);
+    return strncmp(state, "08", 2) == 0 || strncmp(state, "57P", 3) == 0 ? QP_RULE_AWAY : NULL;
+}
+
+/* 23505 and 40P01 stay distinct. Five digits of base 36 are below 2^26: any state fits, and two
+ * states are two numbers. */
 int32_t qp_pg_error_code(const char *state)
 {
     int32_t code = 0;
@@ -89,7 +105,8 @@ int32_t qp_pg_error_code(const char *state)
     return code;
 }
 
-/* What the caller can do about it. */
+/* What the caller can do about it. Of a cancel that we sent, `state` is "": the deadline or the
+ * caller is the reason, not the role. */
 static const char *error_advice(quipu_status status, const char *state)
 {
     assert(state != NULL);
@@ -222,8 +239,9 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
         (void)qp_error_field(reterr, status, NULL, NULL, meaning->rule, "%s.%s", table,
                              error_field(failure, PG_DIAG_COLUMN_NAME));
     } else {
-        (void)qp_error_set(reterr, status, "%s the database: %s (state %s)", doing,
-                           error_advice(status, own_cancel ? "" : state), state);
+        (void)qp_error_field(reterr, status, NULL, NULL, qp_pg_away(state),
+                             "%s the database: %s (state %s)", doing,
+                             error_advice(status, own_cancel ? "" : state), state);
     }
     if (reterr != NULL) {
         reterr->engine_code = qp_pg_error_code(state);
@@ -238,7 +256,8 @@ quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr
 {
     assert(doing != NULL);
     conn->failure = QP_FAILURE_CONNECTION;
-    (void)qp_error_set(reterr, QUIPU_IO, "%s the database: the connection was lost", doing);
+    (void)qp_error_field(reterr, QUIPU_IO, NULL, NULL, QP_RULE_AWAY,
+                         "%s the database: the connection was lost", doing);
     if (reterr != NULL) {
         reterr->engine_code = qp_pg_error_code("08006");
     }

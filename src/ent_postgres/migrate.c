@@ -4,7 +4,8 @@
  *
  * Owns: the table qp_pg_migrator, and the row QP_PG_IDENTITY of QP_PG_TABLE.
  * Called by: src/ent/migrate*.c.
- * Locks: a migration runs in an exclusive write transaction. */
+ * Locks: a migration runs in an exclusive write transaction: the writer slot is taken before the
+ * schema is inspected, so that of several programs that open a new database one migrates. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -56,7 +57,8 @@ static quipu_status migrate_set_application_id(void *conn, uint32_t id, quipu_er
     return qp_pg_execute(conn, quipu_cstr(sql), reterr);
 }
 
-/* A step that must not run without a backup does not run here. */
+/* A step that must not run without a backup does not run here. Every page of a server's database
+ * would go through this client, which holds the locks meanwhile. */
 static quipu_status migrate_backup(void *conn, const char *label, quipu_time now, char *ret_path,
                                    size_t size, quipu_error *reterr)
 {

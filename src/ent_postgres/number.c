@@ -41,6 +41,8 @@
 /* ---- the counters in memory -------------------------------------------------------------------
  */
 
+/* At the begin of each transaction: counters are read anew, since other writers may have moved
+ * them. The names of the tables stay. */
 void qp_pg_begin_numbers(qp_pg *conn)
 {
     assert(conn->numbered_count <= QP_PG_NUMBERED_MAX);
@@ -50,6 +52,8 @@ void qp_pg_begin_numbers(qp_pg *conn)
     }
 }
 
+/* After a COMMIT: what was taken is what later numbers of this connection must be above. After a
+ * rollback nothing was taken. */
 void qp_pg_keep_numbers(qp_pg *conn)
 {
     for (size_t i = 0; i < conn->numbered_count; i++) {
@@ -80,6 +84,8 @@ static size_t number_place(const qp_pg *conn, int32_t table, int32_t shard, bool
     return low;
 }
 
+/* A counter that was read. The list stays sorted by table and shard; a transaction has few, so that
+ * the move costs less than a tree. */
 static quipu_status number_add(qp_pg *conn, int32_t table, int32_t shard, int64_t last,
                                quipu_error *reterr)
 {
@@ -104,7 +110,8 @@ static quipu_status number_add(qp_pg *conn, int32_t table, int32_t shard, int64_
     return QUIPU_OK;
 }
 
-/* The table's place in qp_pg.numbered, which it gets with its first use. */
+/* The table's place in qp_pg.numbered, which it gets with its first use. It keeps the place for as
+ * long as the connection lives, so that counters in memory name their table by a number. */
 static quipu_status number_table(qp_pg *conn, const char *name, int32_t *ret, quipu_error *reterr)
 {
     qp_pg_numbered *table;

@@ -5,7 +5,11 @@
  * Called by: src/front and users of include/ent/postgres.h, once a connection; src/ent closes it.
  * Locks: none.
  * On return *ret_db is a connection whose search path leads to one schema, or nothing is left open.
- */
+ *
+ *   options ─▶ libpq loaded ─▶ connected (connect.c) ─▶ schema, Citus, role checked ─▶ ent_db
+ *
+ * The connection may be lost and made again at any later time (connect.c): what is checked here is
+ * the first one's. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -25,7 +29,8 @@
 
 /* ---- the function table --------------------------------------------------------------------- */
 
-/* An open transaction ends with the connection: the server rolls it back. */
+/* An open transaction ends with the connection: the server rolls it back. Also of a connection that
+ * never came about: each of these accepts NULL. */
 static void open_close(void *conn)
 {
     qp_pg *self = conn;
@@ -116,7 +121,8 @@ const qp_engine qp_pg_citus_engine = {OPEN_ENGINE, .can_distribute = qp_pg_citus
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-/* Reads the caller's options, which may be of an older size, and checks their values. */
+/* Reads the caller's options, which may be of an older size, and checks their values. The texts
+ * stay the caller's: open_new() copies what the connection keeps. */
 static quipu_status open_options(const ent_postgres_options *given, ent_postgres_options *ret,
                                  quipu_error *reterr)
 {
@@ -144,7 +150,8 @@ static quipu_status open_options(const ent_postgres_options *given, ent_postgres
     return QUIPU_OK;
 }
 
-/* Allocates a connection that is not connected yet. */
+/* Allocates a connection that is not connected yet. The URI is kept because a lost connection is
+ * made again with it; it may hold a password, so that it never gets into an error or a log. */
 static quipu_status open_new(const char *uri, const ent_postgres_options *options, qp_pg **ret,
                              quipu_error *reterr)
 {
@@ -178,7 +185,8 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
 
 /* Counts the tables of the first schema of the search path, and the engine's tables in later
  * schemas of the path that the first one lacks: unqualified names would find those, of another
- * store. And whether the database has Citus. */
+ * store. And whether the database has Citus. One statement, because an opening over a network pays
+ * for each round trip. */
 static const char *const open_schema =
     "SELECT (SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c "
     "WHERE c.relnamespace = n.oid AND c.relkind = 'r'), "
@@ -191,7 +199,8 @@ static const char *const open_schema =
     "FROM pg_catalog.pg_namespace n WHERE n.nspname = current_schema()";
 
 /* There must be a schema to work in, without another store's tables behind it on the path and, with
- * ENT_POSTGRES_MUST_EXIST, with tables in it. */
+ * ENT_POSTGRES_MUST_EXIST, with tables in it. A schema behind the first one would answer for tables
+ * that the first one lacks, and the two stores would be mixed at the first migration. */
 static quipu_status open_check_once(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
     qp_pg_call call;
@@ -216,7 +225,8 @@ static quipu_status open_check_once(qp_pg *conn, bool must_exist, quipu_error *r
     return status;
 }
 
-/* The checks above, and that row security holds for the role. Retried like a read. */
+/* The checks above, and that row security holds for the role. Retried like a read. Each attempt
+ * connects again where the one before lost the connection. */
 static quipu_status open_check(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);

@@ -332,6 +332,9 @@ quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr);
 quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
                         quipu_error *reterr);
 
+/* QP_RULE_AWAY for the SQLSTATE of a server that cannot be reached, else NULL. */
+const char *qp_pg_away(const char *state);
+
 /* An SQLSTATE as one number in base 36, for quipu_error.engine_code. */
 int32_t qp_pg_error_code(const char *state);
 

@@ -4,7 +4,11 @@
  * Called by: src/ent/migrate_run.c before a step; maintenance.
  * Locks: reads through a second connection in one snapshot: the copy is the last committed state,
  * also while this connection holds the write lock and has begun to change things.
- * On return a copy is complete, checked and synced, or its file is gone. */
+ * On return a copy is complete, checked and synced, or its file is gone.
+ *
+ *   store.db ─▶ store.db.bak-<label>-20261118T194502120000000Z
+ *     O_EXCL, empty ─▶ pages in one snapshot ─▶ quick_check ─▶ its folder synced
+ *     └────────────────── a failure deletes it ─────────────┘ */
 #include "base/port.h"
 
 #include "ent_sqlite/backup.h"
@@ -149,7 +153,8 @@ static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const cha
 /* Copies all pages. A busy source is retried until the deadline; the interrupt is checked between
  * steps, because the backup API calls no progress handler. A step that copied pages goes on at
  * once; only a busy one sleeps. SQLITE_DONE is the only success; sqlite3_backup_finish() then
- * reports what failed while the target was committed. */
+ * reports what failed while the target was committed. QP_SQLITE_BACKUP_PAGES bounds how long a
+ * cancel or a deadline waits. */
 static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
@@ -218,7 +223,8 @@ typedef struct backup_target {
     bool by_own_handle; /* read through the connection's own handle: nobody else has one */
 } backup_target;
 
-/* The copy of an encrypted file is encrypted with the same key, and a file key of its own. */
+/* The copy of an encrypted file is encrypted with the same key, and a file key of its own. Its
+ * status becomes a code of SQLite, as the steps before and behind it have. */
 static int backup_unlock(const qp_sqlite *self, qp_keys *keys, sqlite3 *db)
 {
     const quipu_status status = qp_sqlite_unlock(db, keys, self->path, NULL);

@@ -47,6 +47,7 @@ struct qp_crypt_file {
     bool rewrites;                         /* a page was overwritten in place since the log began */
 };
 
+/* Without keys: SQLite opens the file and reads its header before the caller can give them. */
 qp_crypt_file *qp_crypt_file_new(void)
 {
     return qp_calloc(1, sizeof(qp_crypt_file));
@@ -66,6 +67,7 @@ void qp_crypt_file_free(qp_crypt_file *self)
     }
 }
 
+/* 0 until a header was read or the first page was written. */
 uint32_t qp_crypt_file_page_size(const qp_crypt_file *self)
 {
     assert(self != NULL);
@@ -88,6 +90,8 @@ static bool crypt_file_scratch(qp_crypt_file *self, uint32_t size)
 
 /* ---- the header block ------------------------------------------------------------------------ */
 
+/* A wrong key and a key of the wrong length stay distinct: the first may be a typing error, the
+ * second a passphrase that was given as raw bytes. */
 static qp_crypt_state crypt_file_state(qp_keys_result result)
 {
     switch (result) {
@@ -114,7 +118,12 @@ static qp_crypt_state crypt_file_derive(qp_crypt_file *self)
                : QP_CRYPT_NO_MEMORY;
 }
 
-/* Reads the header block, unless it is known: another process may have made the file since. */
+/* Reads the header block, unless it is known: another process may have made the file since. What
+ * the header says about the state of the file:
+ *
+ *   READY    header and keys are known       PLAIN    no header: another kind of file
+ *   NEW      empty, or no key was given yet  BROKEN   a header, damaged in both copies
+ *   LATER    of a later version's layout     NO_READ, NO_MEMORY, OTHER_KEY, NO_RAW_KEY */
 static qp_crypt_state crypt_file_load(qp_crypt_file *self, sqlite3_file *below)
 {
     uint8_t block[QP_CRYPT_BLOCK];
@@ -342,7 +351,7 @@ static int crypt_file_part(qp_crypt_file *self, sqlite3_file *below, uint8_t *to
 }
 
 /* A page behind the end is missing when page 1 counts it; one that only the log has is read there.
- */
+ * Else a file that was cut off would read as one with pages of zeros. */
 static int crypt_file_short(qp_crypt_file *self, sqlite3_file *below, uint32_t number)
 {
     assert(number > 0);
@@ -398,7 +407,8 @@ static void crypt_file_emptied(qp_crypt_file *self, sqlite3_file *below, sqlite3
     }
 }
 
-/* SQLite writes whole pages of one size; a file keeps its size of pages for good. */
+/* SQLite writes whole pages of one size; a file keeps its size of pages for good. `sealed` takes
+ * the page: SQLite's own buffer is its cache and must stay open text. */
 int qp_crypt_main_write(qp_crypt_file *self, sqlite3_file *below, const uint8_t *from, int size,
                         sqlite3_int64 at)
 {
@@ -428,6 +438,8 @@ int qp_crypt_main_write(qp_crypt_file *self, sqlite3_file *below, const uint8_t 
     return below->pMethods->xWrite(below, self->sealed, size, QP_CRYPT_BLOCK + at);
 }
 
+/* SQLite counts pages by it and must not see the header block. A file that has no more than the
+ * block has no pages. */
 int qp_crypt_main_size(sqlite3_file *below, sqlite3_int64 *ret)
 {
     sqlite3_int64 size = 0;
@@ -461,6 +473,8 @@ typedef struct crypt_file_at {
     sqlite3_int64 offset; /* from there */
 } crypt_file_at;
 
+/* The log's own layout, with the page size of the main file: 32 bytes, then frames of 24 and a
+ * page. */
 static crypt_file_at crypt_file_locate(const qp_crypt_file *self, sqlite3_int64 at)
 {
     const sqlite3_int64 frame_size = (sqlite3_int64)self->params.page_size + QP_CRYPT_FRAME_HEADER;
@@ -634,6 +648,7 @@ int qp_crypt_log_flush(qp_crypt_file *self, sqlite3_file *below)
     return at == 0 ? SQLITE_OK : crypt_file_put_header(self, below, (uint32_t)self->header_of, at);
 }
 
+/* A header that waits goes to the file first: SQLite may read what it has just written. */
 int qp_crypt_log_read(qp_crypt_file *self, sqlite3_file *below, uint8_t *to, int size,
                       sqlite3_int64 at, uint32_t *ret_page)
 {
@@ -721,6 +736,11 @@ static int crypt_file_log_begin(qp_crypt_file *self, sqlite3_file *below, const 
     return below->pMethods->xWrite(below, from, size, at);
 }
 
+/* The three things that SQLite writes to a log, by offset and size; anything else is refused.
+ *
+ *   32 bytes or less at its begin    the header of the log, or the rest of it     open
+ *   24 bytes where a frame begins    a frame's header                             waits, or hidden
+ *   a page behind such a header      its page                                     sealed */
 int qp_crypt_log_write(qp_crypt_file *self, sqlite3_file *below, const uint8_t *from, int size,
                        sqlite3_int64 at)
 {
@@ -787,7 +807,14 @@ static bool crypt_file_journal_mask(qp_crypt_file *self, const qp_crypt_journal 
 
 /* SQLite reads a record word by word: number, page, checksum. Headers are open. A page that does
  * not fit, as the last one of a crash, is handed over as zeros with a checksum of another page, so
- * that SQLite ends there. */
+ * that SQLite ends there. `journal` follows the records by the offsets of what was read last:
+ *
+ *   a word          ─▶ number = it, page_at = behind it
+ *   a page there    ─▶ opened; sum_at = behind it
+ *   a word there    ─▶ the page's checksum, shown; then the next record
+ *
+ * A journal's own header is read in words as well. None of them is at sum_at, so that they pass as
+ * they are. */
 int qp_crypt_journal_read(qp_crypt_file *self, qp_crypt_journal *journal, sqlite3_file *below,
                           uint8_t *to, int size, sqlite3_int64 at)
 {
@@ -828,6 +855,9 @@ static bool crypt_file_journal_is_open(const uint8_t *from, int size)
            (rest[0] == 0 && memcmp(rest, rest + 1, (size_t)size - CRYPT_FILE_NUMBERS - 1) == 0);
 }
 
+/* The same three steps as in reading. What is neither a word, nor a page where one may stand, must
+ * be a header, which consists of numbers and zeros; a page that came in another way is refused here
+ * and does not reach the disk open. */
 int qp_crypt_journal_write(qp_crypt_file *self, qp_crypt_journal *journal, sqlite3_file *below,
                            const uint8_t *from, int size, sqlite3_int64 at)
 {

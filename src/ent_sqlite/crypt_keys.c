@@ -1,5 +1,11 @@
 /* The secret of a store, the master key behind it, and the store's file key.
  *
+ *   secret ──scrypt, or as it is──▶ master key ──unwraps──▶ file key ──HKDF──▶ keys of pages
+ *   the user's                      of a salt               random, in the     (crypt.c)
+ *                                   in the header           header, wrapped
+ *
+ * Another secret wraps the same file key anew: no page changes.
+ *
  * Owns: qp_keys, with the secret as it was given, the last master key that scrypt made of it, and
  * the file key of the store's own file. A connection that is opened after another process gave the
  * file another key needs it: the secret does not fit any more.
@@ -85,7 +91,8 @@ static bool keys_has(const keys_secret *secret, const qp_crypt_params *params)
            memcmp(of->salt, params->salt, QP_CRYPT_SALT) == 0;
 }
 
-/* Runs scrypt with the mutex held. */
+/* Runs scrypt with the mutex held. Its result is kept for one salt and cost: the connections of a
+ * store ask for the same. A file with a scrypt header is proof that the secret is a passphrase. */
 static bool keys_stretch(keys_secret *secret, const qp_crypt_params *params)
 {
     assert(secret->size > 0);
@@ -118,7 +125,8 @@ static qp_keys_result keys_master(keys_secret *secret, const qp_crypt_params *pa
     return QP_KEYS_OK;
 }
 
-/* The file key, by the secret. */
+/* The file key, by the secret. The mutex is released before the unwrapping, which needs the copy of
+ * the master key only. */
 static qp_keys_result keys_unwrap(qp_keys *keys, const qp_crypt_params *params,
                                   uint8_t ret[QP_CRYPT_KEY])
 {
@@ -168,6 +176,8 @@ static void keys_remember(qp_keys *keys, const qp_crypt_params *params,
     qp_mutex_unlock(&keys->mutex);
 }
 
+/* A remembered file key comes before the secret: another process may have given the file another
+ * secret since, and this store's connections go on (rekey.c). */
 qp_keys_result qp_keys_open(qp_keys *keys, const qp_crypt_params *params, qp_crypt **ret)
 {
     uint8_t file_key[QP_CRYPT_KEY];
@@ -188,6 +198,7 @@ qp_keys_result qp_keys_open(qp_keys *keys, const qp_crypt_params *params, qp_cry
     return result;
 }
 
+/* A raw key of another length opens no file and must not make one that it then cannot open. */
 bool qp_keys_can_make(qp_keys *keys)
 {
     bool can;
@@ -261,6 +272,8 @@ qp_keys_result qp_keys_make(qp_keys *keys, uint32_t page_size, qp_crypt_params *
     return result;
 }
 
+/* By the secret and not by what is remembered: only who knows the key that the header has now may
+ * replace it. The generation rises, so that of two copies of the header the newer one counts. */
 qp_keys_result qp_keys_rewrap(qp_keys *keys, qp_keys *fresh, const qp_crypt_params *params,
                               qp_crypt_params *ret_params)
 {
@@ -280,7 +293,8 @@ qp_keys_result qp_keys_rewrap(qp_keys *keys, qp_keys *fresh, const qp_crypt_para
     return result;
 }
 
-/* The file key stays: it is the same file. */
+/* The file key stays: it is the same file. The caller frees `fresh`; the copy of its secret is
+ * overwritten with `keys`. */
 void qp_keys_replace(qp_keys *keys, const qp_keys *fresh)
 {
     assert(keys != fresh);

@@ -21,11 +21,15 @@
 #include "base/libcrypto.h"
 
 #define TEMP_BLOCK 4096
+/* Random, of GCM's own size. NIST allows 2^32 seals with one key and such nonces: 16 TiB written to
+ * one temporary file, whose key no other file has. */
 #define TEMP_NONCE 12
 #define TEMP_TAG 16
 #define TEMP_SEALED (TEMP_NONCE + TEMP_BLOCK + TEMP_TAG)
 #define TEMP_KEY 32
 
+/* SQLite's handle, and behind it, at TEMP_BELOW_AT, that of the VFS below: SQLite allocates both in
+ * one piece, of the size that the layer's VFS states. */
 typedef struct temp_file {
     sqlite3_file base;
     EVP_CIPHER_CTX *seal; /* its key is set; a nonce for each block */
@@ -48,7 +52,8 @@ static sqlite3_file *temp_below(sqlite3_file *file)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* The block's number, as authenticated data. */
+/* The block's number, as authenticated data. A block that was moved to another place of the file
+ * does not open there. */
 static bool temp_place(EVP_CIPHER_CTX *ctx, sqlite3_int64 block)
 {
     uint8_t aad[8];
@@ -61,7 +66,8 @@ static bool temp_place(EVP_CIPHER_CTX *ctx, sqlite3_int64 block)
     return EVP_CipherUpdate(ctx, NULL, &n, aad, sizeof(aad)) == 1;
 }
 
-/* Writes the open block, if it has changed. */
+/* Writes the open block, if it has changed. A failed write leaves it dirty: the next seek tries
+ * again, with another nonce. */
 static int temp_flush(temp_file *self)
 {
     sqlite3_file *below = temp_below(&self->base);
@@ -92,7 +98,8 @@ static bool temp_is_hole(const temp_file *self)
     return self->sealed[0] == 0 && memcmp(self->sealed, self->sealed + 1, TEMP_SEALED - 1) == 0;
 }
 
-/* Opens the block that was read. */
+/* Opens the block that was read. The tag is checked by the last call; `bytes` hold nothing that
+ * counts before it succeeds, and temp_seek() has marked them as no block. */
 static bool temp_decrypt(temp_file *self, sqlite3_int64 block)
 {
     uint8_t *text = self->sealed + TEMP_NONCE;
@@ -106,7 +113,9 @@ static bool temp_decrypt(temp_file *self, sqlite3_int64 block)
            EVP_CipherFinal_ex(self->open, self->bytes + n, &n) == 1;
 }
 
-/* Holds this block open. */
+/* Holds this block open. The VFS below fills what a short read lacks with zeros, so that a block
+ * behind the end looks like a hole; one that is there in part is damage. `block` is -1 from the
+ * read on: after a failure `bytes` belong to none. */
 static int temp_seek(temp_file *self, sqlite3_int64 block)
 {
     sqlite3_file *below = temp_below(&self->base);
@@ -162,6 +171,8 @@ static int temp_read(sqlite3_file *file, void *to, int size, sqlite3_int64 at)
     return rc;
 }
 
+/* A part of a block is put into the block that is held open; the rest of it was read, or is zeros.
+ * SQLite writes such files mostly in order, so that a block is sealed once. */
 static int temp_write(sqlite3_file *file, const void *from, int size, sqlite3_int64 at)
 {
     temp_file *self = (temp_file *)file;
@@ -185,7 +196,9 @@ static int temp_write(sqlite3_file *file, const void *from, int size, sqlite3_in
     return SQLITE_OK;
 }
 
-/* The rest of the last block becomes zeros: a file that grows again reads zeros there. */
+/* The rest of the last block becomes zeros: a file that grows again reads zeros there. A block that
+ * is held open behind a new end without a rest is dropped; with one it was written when the last
+ * block was sought, and is cut off below. */
 static int temp_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     temp_file *self = (temp_file *)file;
@@ -223,6 +236,7 @@ static int temp_sync(sqlite3_file *file, int flags)
     return SQLITE_OK;
 }
 
+/* As SQLite knows it: the file below is longer, by the nonces, the tags and the rest of a block. */
 static int temp_size(sqlite3_file *file, sqlite3_int64 *ret)
 {
     assert(ret != NULL);
@@ -257,6 +271,7 @@ static int temp_control(sqlite3_file *file, int code, void *arg)
     return SQLITE_NOTFOUND;
 }
 
+/* A write of one byte writes its whole block anew. */
 static int temp_sector_size(sqlite3_file *file)
 {
     assert(file != NULL);
@@ -264,6 +279,7 @@ static int temp_sector_size(sqlite3_file *file)
     return TEMP_BLOCK;
 }
 
+/* None: what the device promises about its sectors does not hold for sealed blocks. */
 static int temp_capabilities(sqlite3_file *file)
 {
     assert(file != NULL);
@@ -271,7 +287,8 @@ static int temp_capabilities(sqlite3_file *file)
     return 0;
 }
 
-/* libcrypto overwrites the key with its contexts. */
+/* libcrypto overwrites the key with its contexts. What is still open is not written: without the
+ * key nobody could read it again. */
 static int temp_close(sqlite3_file *file)
 {
     temp_file *self = (temp_file *)file;
@@ -307,7 +324,8 @@ int qp_crypt_temp_size(int below)
     return (int)TEMP_BELOW_AT + below;
 }
 
-/* The key is only in the contexts. */
+/* The key is only in the contexts. Two contexts, because GCM is set up for one direction; a new
+ * nonce keeps the key schedule. */
 static bool temp_setup(temp_file *self)
 {
     uint8_t key[TEMP_KEY];

@@ -45,6 +45,7 @@ typedef struct encrypt_place {
                 * would drop */
 } encrypt_place;
 
+/* The length was checked: by encrypt_places(), and ENCRYPT_NAME_MAX has room for any suffix. */
 static void encrypt_name(const char *path, const char *suffix, char ret[ENCRYPT_NAME_MAX])
 {
     const int n = snprintf(ret, ENCRYPT_NAME_MAX, "%s%s", path, suffix);
@@ -53,6 +54,7 @@ static void encrypt_name(const char *path, const char *suffix, char ret[ENCRYPT_
     (void)n;
 }
 
+/* By errno, which callers have not changed since the call that failed. */
 static quipu_status encrypt_failed(const char *what, const char *path, quipu_error *reterr)
 {
     const int code = errno;
@@ -102,7 +104,8 @@ static bool encrypt_is_ours(int fd)
 }
 
 /* Overwrites and deletes a file of this name; a missing one is fine. It does not wait for the
- * reader of a pipe. */
+ * reader of a pipe. O_NOFOLLOW and encrypt_is_ours() refuse a link that somebody left under the
+ * name: this process may be allowed to write to files that he is not. */
 static bool encrypt_remove(const char *path)
 {
     const int fd = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -165,7 +168,9 @@ static int encrypt_leave_log(qp_sqlite *conn, bool *ret_left)
 }
 
 /* Takes the exclusive lock, which needs that nobody else has the file open, and moves the log into
- * the file. SQLite holds the lock until the connection is closed. */
+ * the file. SQLite holds the lock until the connection is closed. Leaving the log fails while
+ * somebody else has the file open, and is tried again until the deadline; the file is as it was
+ * then. */
 static quipu_status encrypt_lock(qp_sqlite *conn, quipu_error *reterr)
 {
     const int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
@@ -283,7 +288,9 @@ static bool encrypt_swap(const encrypt_place *place)
     return rename(place->copy, place->path) == 0;
 }
 
-/* The plain text is overwritten only when the encrypted file has its name on the disk. */
+/* The plain text is overwritten only when the encrypted file has its name on the disk. A crash
+ * before that leaves two files of which one is plain; qp_sqlite_encrypt_end() finds it by its name
+ * and overwrites it. */
 static quipu_status encrypt_replace(const encrypt_place *place, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -324,7 +331,13 @@ quipu_status qp_sqlite_is_encrypted(const char *path, const ent_sqlite_options *
     return QUIPU_OK;
 }
 
-/* Everything under the lock. */
+/* Everything under the lock. The order is what makes it safe:
+ *
+ *   1  open the log           its name goes with the next step, its bytes would stay
+ *   2  exclusive lock         SQLite moves the log into the file and deletes it
+ *   3  erase beside           zeros over log and journal
+ *   4  copy, encrypted        on the disk before
+ *   5  replace                the names change places, and the plain pages become zeros */
 static quipu_status encrypt_locked(qp_sqlite *conn, encrypt_place *place,
                                    const ent_sqlite_options *options, qp_keys *keys,
                                    quipu_error *reterr)
@@ -368,6 +381,9 @@ static quipu_status encrypt_places(const ent_db *db, char ret_path[QP_SQLITE_PAT
     return QUIPU_OK;
 }
 
+/* The connection is closed before the descriptor of the plain file: the close of a descriptor drops
+ * all locks that this process has on the file. After a swap the name of the copy is that of the
+ * zeros, and is deleted; after a plain rename(2) it is gone already. */
 quipu_status qp_sqlite_encrypt(const char *path, const ent_sqlite_options *options, qp_keys *keys,
                                quipu_error *reterr)
 {
@@ -394,6 +410,8 @@ quipu_status qp_sqlite_encrypt(const char *path, const ent_sqlite_options *optio
     return status;
 }
 
+/* The file is encrypted. Opening it proves that the key is its own, before anything that lies
+ * beside it is overwritten. */
 quipu_status qp_sqlite_encrypt_end(const char *path, const ent_sqlite_options *options,
                                    qp_keys *keys, quipu_error *reterr)
 {

@@ -5,7 +5,12 @@
  * Called by: src/front and users of include/ent/sqlite.h; backup.c for private databases.
  * Locks: opening takes none for longer than a read; the busy handler decides how long a call waits.
  * On return the connection has foreign keys on, extended result codes and our SQL functions, and a
- * damaged file has failed already. */
+ * damaged file has failed already.
+ *
+ *   path checked, file made ─▶ sqlite3_open_v2() through the layer ─▶ key ─▶ one name, one log
+ *   (open_file.c)                                                             (identity.c)
+ *      ─▶ busy handler, functions, tokenizer ─▶ PRAGMAs ─▶ an empty file: reserve, log
+ *                                                          any other: its schema is read */
 #include "base/port.h"
 
 #include "ent_sqlite/open.h"
@@ -412,6 +417,8 @@ static quipu_status open_locked(qp_crypt_state state, const char *path, quipu_er
     }
 }
 
+/* Without a key the file is plain, or was refused by SQLite as no database. QP_CRYPT_NEW is a file
+ * without pages, which gets its key with the first one. */
 quipu_status qp_sqlite_unlock(sqlite3 *db, qp_keys *keys, const char *path, quipu_error *reterr)
 {
     qp_crypt_state state = keys == NULL ? QP_CRYPT_READY : qp_page_vfs_unlock(db, keys);
@@ -421,7 +428,8 @@ quipu_status qp_sqlite_unlock(sqlite3 *db, qp_keys *keys, const char *path, quip
                                                             : open_locked(state, path, reterr);
 }
 
-/* The layer that a file is opened through. */
+/* The layer that a file is opened through. A database in memory has no pages on a disk, and goes to
+ * SQLite's own VFS. */
 static const char *open_vfs(const qp_sqlite *conn, const ent_sqlite_options *options, bool is_file)
 {
     assert(conn->db == NULL);
@@ -456,7 +464,9 @@ static quipu_status open_replaced(const qp_sqlite *conn, quipu_status status, qu
                         "cannot open %s: it was replaced meanwhile; open it again", conn->path);
 }
 
-/* What a file needs before and beside the settings of every connection. */
+/* What a file needs before and beside the settings of every connection. The key comes first:
+ * nothing of an encrypted file can be read without it. An immutable file is one that nobody can
+ * write to, so that a second log cannot come about. */
 static quipu_status open_file_setup(qp_sqlite *conn, const ent_sqlite_options *options,
                                     const qp_sqlite_file *file, quipu_error *reterr)
 {
@@ -585,6 +595,7 @@ quipu_status qp_sqlite_hand_over(qp_sqlite *conn, ent_db **ret_db, quipu_error *
     return status;
 }
 
+/* The public call knows no keys: they are the store's (src/front). */
 quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options, ent_db **ret_db,
                              quipu_error *reterr)
 {

@@ -139,7 +139,8 @@ qp_crypt_state qp_page_vfs_rekey(sqlite3 *db, qp_keys *fresh)
                : qp_crypt_file_rekey(self->crypt, page_vfs_below(&self->base), fresh);
 }
 
-/* Reads below the layer's checks, and only after SQLite refused the file. */
+/* Reads below the layer's checks, and only after SQLite refused the file. A header that is damaged
+ * counts as one, so that the caller does not take the file for a plain one. */
 bool qp_page_vfs_is_encrypted(sqlite3 *db)
 {
     page_file *self = page_calls_file(db);

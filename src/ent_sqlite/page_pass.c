@@ -3,7 +3,10 @@
  *
  * Owns: nothing; pAppData of the layer's VFS names the one below.
  * Called by: SQLite, on any thread, without locks; page_vfs.c fills in the table.
- * On return each method gives what the VFS below gave. */
+ * On return each method gives what the VFS below gave.
+ *
+ * A VFS of SQLite is a table of functions that get the table itself as their first argument: each
+ * of these swaps it for the one below, which may keep state behind its own. */
 #include "ent_sqlite/page_pass.h"
 
 #include <assert.h>
@@ -16,6 +19,8 @@ static sqlite3_vfs *page_pass_under(sqlite3_vfs *vfs)
     return vfs->pAppData;
 }
 
+/* The log and the rollback journal are deleted by it: with `sync_folder` the deletion must survive
+ * a power failure, since a journal that comes back undoes a commit. */
 static int page_pass_delete(sqlite3_vfs *vfs, const char *name, int sync_folder)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -24,6 +29,7 @@ static int page_pass_delete(sqlite3_vfs *vfs, const char *name, int sync_folder)
     return under->xDelete(under, name, sync_folder);
 }
 
+/* SQLite looks for the journal of a crash with it, and so does qp_page_vfs_unlock(). */
 static int page_pass_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -32,6 +38,8 @@ static int page_pass_access(sqlite3_vfs *vfs, const char *name, int flags, int *
     return under->xAccess(under, name, flags, ret);
 }
 
+/* SQLite makes the names of the log and the journal from this path, once, when it opens the file.
+ */
 static int page_pass_full_path(sqlite3_vfs *vfs, const char *name, int size, char *ret)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -40,6 +48,7 @@ static int page_pass_full_path(sqlite3_vfs *vfs, const char *name, int size, cha
     return under->xFullPathname(under, name, size, ret);
 }
 
+/* Shared libraries, of programs that load extensions of their own; quipu loads none. */
 static void *page_pass_dl_open(sqlite3_vfs *vfs, const char *name)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -72,6 +81,7 @@ static void page_pass_dl_close(sqlite3_vfs *vfs, void *library)
     under->xDlClose(under, library);
 }
 
+/* Seeds SQLite's own generator. Keys and nonces come from libcrypto, never from here. */
 static int page_pass_randomness(sqlite3_vfs *vfs, int size, char *ret)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -80,6 +90,7 @@ static int page_pass_randomness(sqlite3_vfs *vfs, int size, char *ret)
     return under->xRandomness(under, size, ret);
 }
 
+/* SQLite's own waits, in recovery of a log for one. Those of our busy handler are open.c's. */
 static int page_pass_sleep(sqlite3_vfs *vfs, int microseconds)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -88,6 +99,7 @@ static int page_pass_sleep(sqlite3_vfs *vfs, int microseconds)
     return under->xSleep(under, microseconds);
 }
 
+/* The clock of SQL's date functions: days since noon of 24 November 4714 BC, as a double. */
 static int page_pass_current_time(sqlite3_vfs *vfs, double *ret)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -96,6 +108,7 @@ static int page_pass_current_time(sqlite3_vfs *vfs, double *ret)
     return under->xCurrentTime(under, ret);
 }
 
+/* Optional: SQLite asks for it only to show a number of the system. */
 static int page_pass_last_error(sqlite3_vfs *vfs, int size, char *ret)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -103,6 +116,7 @@ static int page_pass_last_error(sqlite3_vfs *vfs, int size, char *ret)
     return under->xGetLastError != NULL ? under->xGetLastError(under, size, ret) : 0;
 }
 
+/* The same instant as a count of milliseconds. Only in the table where the VFS below has it. */
 static int page_pass_current_time_ms(sqlite3_vfs *vfs, sqlite3_int64 *ret)
 {
     sqlite3_vfs *under = page_pass_under(vfs);
@@ -111,7 +125,9 @@ static int page_pass_current_time_ms(sqlite3_vfs *vfs, sqlite3_int64 *ret)
     return under->xCurrentTimeInt64(under, ret);
 }
 
-/* The version says which members there are: only 2 has the time in milliseconds. */
+/* The version says which members there are: only 2 has the time in milliseconds. Version 3, which
+ * lets tests replace system calls, is not passed on: it would replace them below the layer, and a
+ * program that wants that can ask the VFS below by its name. */
 void qp_page_pass(sqlite3_vfs *vfs, sqlite3_vfs *under)
 {
     assert(vfs != NULL && under != NULL && vfs != under);

@@ -575,6 +575,7 @@ int64_t qp_page_vfs_syncs(void)
     return atomic_load_explicit(&page_vfs_synced, memory_order_relaxed);
 }
 
+/* A header that waits for its page is written to the file first. */
 static int page_vfs_sync(sqlite3_file *file, int flags)
 {
     sqlite3_file *below = page_vfs_below(file);
@@ -589,6 +590,7 @@ static int page_vfs_sync(sqlite3_file *file, int flags)
     return rc == SQLITE_OK ? below->pMethods->xSync(below, flags) : rc;
 }
 
+/* Without the header block, which SQLite would count as a page. */
 static int page_vfs_file_size(sqlite3_file *file, sqlite3_int64 *ret)
 {
     sqlite3_file *below = page_vfs_below(file);
@@ -741,7 +743,8 @@ bool qp_page_file_is_ours(const sqlite3_file *file)
 
 /* ---- the VFS --------------------------------------------------------------------------------- */
 
-/* A log finds its main file through its name, which SQLite made from the main file's. */
+/* A log finds its main file through its name, which SQLite made from the main file's. Everything
+ * else is opened by the VFS below, into the same memory: SQLite then calls its methods. */
 static int page_vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
                          int *ret_flags)
 {
@@ -894,11 +897,15 @@ const char *qp_page_vfs(const char *below)
     return page_vfs_of(below, PAGE_VFS_NAME, page_vfs_open);
 }
 
+/* "quipu-encrypted:<name>": a form of its own, since a VFS does not learn whether a connection has
+ * a key before its file is open. */
 const char *qp_page_vfs_secret(const char *below)
 {
     return page_vfs_of(below, PAGE_VFS_SECRET_NAME, page_vfs_open_secret);
 }
 
+/* SQLite keeps one list of VFS for a process, by name. A second copy of libquipu in it finds the
+ * first one's layer and cannot use it: the handles are laid out by the other copy. */
 bool qp_page_vfs_is_taken(const char *below)
 {
     const sqlite3_vfs *under = sqlite3_vfs_find(below);

@@ -44,7 +44,9 @@ static quipu_status rekey_failed(qp_crypt_state state, const char *path, quipu_e
     }
 }
 
-/* The rollback ends a transaction that wrote no page. */
+/* The rollback ends a transaction that wrote no page. With QP_CRYPT_NO_WRITE the header that others
+ * read has the new key already, though a power failure may bring the old one back: later
+ * connections of this store need the new one, too. */
 static quipu_status rekey_locked(qp_sqlite *conn, qp_keys *fresh, quipu_error *reterr)
 {
     quipu_status status = qp_sqlite_begin(conn, 0, ENT_WRITE, reterr);
@@ -62,6 +64,8 @@ static quipu_status rekey_locked(qp_sqlite *conn, qp_keys *fresh, quipu_error *r
     return state == QP_CRYPT_READY ? QUIPU_OK : rekey_failed(state, conn->path, reterr);
 }
 
+/* The caller's function gives the new key before the lock is taken: it may ask a person. scrypt
+ * runs under the lock, because what it makes belongs to the header that is read there. */
 quipu_status qp_sqlite_rekey(void *conn, const qp_new_key *key, quipu_error *reterr)
 {
     qp_sqlite *self = conn;

@@ -28,6 +28,8 @@ typedef union stmt_slot {
     const qp_list_operand *list;
 } stmt_slot;
 
+/* One prepared statement, used by one thread at a time: src/ent keeps it in the connection's cache
+ * between two uses. */
 struct qp_statement {
     sqlite3_stmt *stmt;
     qp_sqlite *conn;
@@ -172,7 +174,8 @@ quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, siz
 }
 
 /* One row or the end. The kinds are those that src/ent wants; a column of another type is converted
- * or handed up as it is stored (value.c). After a failure src/ent resets the statement. */
+ * or handed up as it is stored (value.c). After a failure src/ent resets the statement. Texts and
+ * bytes of a row are SQLite's and valid until the next step. */
 quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                             bool *ret_row, quipu_error *reterr)
 {

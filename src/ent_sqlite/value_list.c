@@ -4,7 +4,10 @@
  *
  * Owns: the module and its cursors. The list belongs to the statement that bound it.
  * Called by: SQLite, in conditions that dialect.c writes. DIRECTONLY: no schema can use it.
- * Locks: none; a cursor belongs to its statement. */
+ * Locks: none; a cursor belongs to its statement.
+ *
+ *   ... WHERE "role" IN (SELECT value FROM ent_list(?3))      for each scan of the list:
+ *   xBestIndex once, when it is prepared ─▶ xOpen ─▶ xFilter(the list) ─▶ xEof, xColumn, xNext */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>

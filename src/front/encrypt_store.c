@@ -4,8 +4,10 @@
  *   encrypted, with this key ─▶ what an interrupted call left is overwritten
  *
  * Owns: the key while the call runs.
- * Called by: quipu_store_encrypt(), from any thread.
- * Locks: src/ent_sqlite/encrypt.c takes the file's. */
+ * Called by: programs (quipu_store_encrypt()), from any thread.
+ * Locks: src/ent_sqlite/encrypt.c takes the file's.
+ * On return the file is encrypted and nothing plain is left beside it, or the error says which of
+ * the two does not hold; the call may be repeated then. */
 #include <assert.h>
 
 #include <ent/sqlite.h>
@@ -17,7 +19,9 @@
 #include "ent_sqlite/encrypt.h"
 #include "front/engines.h"
 
-/* The upgrade leaves room for tags in every page: those of checksums. */
+/* The upgrade leaves room for tags in every page: those of checksums. Verifying them also finds
+ * damage while the plain file is still there: a damaged page that was sealed would be vouched for
+ * by its tag. */
 static quipu_status encrypt_store_prepare(const char *uri, const quipu_open_options *options,
                                           quipu_error *reterr)
 {
@@ -35,7 +39,8 @@ static quipu_status encrypt_store_prepare(const char *uri, const quipu_open_opti
     return status;
 }
 
-/* Options for src/ent_sqlite. */
+/* Options for src/ent_sqlite. The deadline bounds how long the call waits for others to close the
+ * file. */
 static ent_sqlite_options encrypt_store_engine(const quipu_open_options *options)
 {
     ent_sqlite_options ret = ENT_SQLITE_OPTIONS_INIT;
@@ -49,7 +54,8 @@ static ent_sqlite_options encrypt_store_engine(const quipu_open_options *options
     return ret;
 }
 
-/* The key is there before anything is opened. */
+/* The key is there before anything is opened. A key with which no file can be made is refused here,
+ * and not after the copy was written. */
 static quipu_status encrypt_store_keys(const quipu_open_options *options, qp_keys **ret_keys,
                                        quipu_error *reterr)
 {
@@ -77,6 +83,8 @@ static quipu_status encrypt_store_keys(const quipu_open_options *options, qp_key
     return status;
 }
 
+/* A file that is encrypted already is no error: the call before may have been interrupted behind
+ * its last step, and a program that repeats it must get the same answer. */
 quipu_status quipu_store_encrypt(const char *uri, const quipu_open_options *options,
                                  quipu_error *reterr)
 {

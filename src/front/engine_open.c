@@ -1,7 +1,9 @@
 /* The entries of this library's engines: how each opens a connection to a place.
  *
  * Called by: open_store.c through the table, for the first connection of a store and, on whichever
- * thread needs one, for later ones. The place belongs to the store and is constant by then. */
+ * thread needs one, for later ones. The place belongs to the store and is constant by then.
+ * Owns: nothing. Locks: none.
+ * On return *ret_db is a connection, which the caller closes, or nothing is left open. */
 #include <assert.h>
 #include <string.h>
 
@@ -34,7 +36,8 @@ static quipu_status engine_open_postgres(const qp_place *place, bool read_only, 
     return ent_postgres_open(place->name, &options, ret_db, reterr);
 }
 
-/* Opens a connection to a file, or the only one to a store in memory. */
+/* Opens a connection to a file, or the only one to a store in memory. The keys are the store's,
+ * which outlives all of its connections. */
 static quipu_status engine_open_sqlite(const qp_place *place, bool read_only, ent_db **ret_db,
                                        quipu_error *reterr)
 {
@@ -102,6 +105,7 @@ quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr)
 /* ---- a build without libcurl ----------------------------------------------------------------- */
 
 #ifndef QUIPU_REMOTE
+/* In the place of src/remote/open.c: a server's URI is understood, and refused with the reason. */
 quipu_status qp_remote_open(const char *uri, const quipu_open_options *options,
                             qp_remote *ret_remote, quipu_error *reterr)
 {

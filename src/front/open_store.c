@@ -112,7 +112,8 @@ static quipu_status open_store_parameter(char *uri, bool *row_security, quipu_er
     return QUIPU_OK;
 }
 
-/* Whether a URI names a server of quipu. */
+/* Whether a URI names a server of quipu. With case, as engines compare their schemes: "HTTP://" is
+ * refused as an unknown scheme. */
 static bool open_store_is_remote(const char *uri)
 {
     return strncmp(uri, "http://", 7) == 0 || strncmp(uri, "https://", 8) == 0 ||

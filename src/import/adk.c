@@ -20,8 +20,16 @@
 
 #define ADK_PLACE_FIELDS 5 /* of an event: row, app, user, session, time */
 
-/* Only ADK's SQLite service writes times as numbers; its tables have generated types of their
- * own. */
+/* The layouts, by source.kind:
+ *
+ *   ADK_DATABASE   event_data is JSON, times are texts     (ADK for Python, layout 1)
+ *   ADK_SQLITE     event_data is JSON, times are seconds   (its SQLite service)
+ *   ADK_V0         a column a field, actions are a pickle  (before layout 1)
+ *   ADK_GO         a column a field, actions are JSON      (ADK for Go)
+ */
+
+/* Only ADK's SQLite service writes times as numbers; its tables have generated types of their own.
+ * The three other kinds of file share the types qp_adk_*, with times as text. */
 static bool adk_has_seconds(const qp_source *source)
 {
     return source->kind == QUIPU_SOURCE_ADK_SQLITE;
@@ -58,6 +66,9 @@ static quipu_status adk_bad_time(const qp_source *source, const char *what, int6
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
+/* Whose a row is: rows of sessions and of events have these three fields in both types. */
+#define ADK_REF(row) ((quipu_session_ref){(row).app_name, (row).user_id, (row).session_id})
+
 /* Reads identity and row of every session. Two generated types with the same fields share this
  * loop; the union holds whichever the file has. A failed loop keeps its own error: ent_iter_end()
  * is then called without a place for another. */
@@ -77,10 +88,8 @@ static quipu_status adk_sessions(qp_source *source, quipu_error *reterr)
                        seconds ? (const void *)&all_seconds : (const void *)&all, &iter, reterr);
 
     while (status == QUIPU_OK && ent_iter_next(&iter, &row)) {
-        const quipu_session_ref ref =
-            seconds ? (quipu_session_ref){row.seconds.app_name, row.seconds.user_id,
-                                          row.seconds.session_id}
-                    : (quipu_session_ref){row.text.app_name, row.text.user_id, row.text.session_id};
+        const quipu_session_ref ref = seconds ? ADK_REF(row.seconds) : ADK_REF(row.text);
+
         status =
             qp_source_add_session(source, &ref, seconds ? row.seconds.id : row.text.id, reterr);
     }
@@ -123,10 +132,7 @@ static quipu_status adk_places(qp_source *source, quipu_error *reterr)
         ent_iter_begin(source->db, &source->place,
                        seconds ? (const void *)&all_seconds : (const void *)&all, &iter, reterr);
     while (status == QUIPU_OK && ent_iter_next(&iter, &row)) {
-        const quipu_session_ref ref =
-            seconds ? (quipu_session_ref){row.seconds.app_name, row.seconds.user_id,
-                                          row.seconds.session_id}
-                    : (quipu_session_ref){row.text.app_name, row.text.user_id, row.text.session_id};
+        const quipu_session_ref ref = seconds ? ADK_REF(row.seconds) : ADK_REF(row.text);
         const int64_t id = seconds ? row.seconds.id : row.text.id;
         ent_opt_time time = {0};
 
@@ -142,7 +148,8 @@ static quipu_status adk_places(qp_source *source, quipu_error *reterr)
 }
 
 /* The columns that this file has, then sessions, then the places of events. Sessions must be sorted
- * before the places are read, because each place looks its session up. */
+ * before the places are read, because each place looks its session up. The events' entity is the
+ * only one that differs between all four layouts. */
 static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 {
     const ent_entity *entity = source->kind == QUIPU_SOURCE_ADK_GO       ? &qp_adkgo_event_entity
@@ -226,7 +233,7 @@ static quipu_status adk_state(qp_source *source, quipu_str text, qp_scope scope,
     return QUIPU_OK;
 }
 
-/* A row of state in any of its four shapes. */
+/* A row of state in any of its four shapes; which one it is, adk_shared_walk()'s arguments say. */
 typedef union adk_shared_row {
     qp_adk_app_state app;
     qp_adk_user_state user;
@@ -362,7 +369,7 @@ static quipu_status adk_session(qp_source *source, const qp_source_session *sess
 }
 
 /* The event as JSON, then the same way as every event: codec, then row. The result is valid until
- * the next call. */
+ * the next call. `row` is the row id of the event's table in all four layouts. */
 static quipu_status adk_message(qp_source *source, const qp_source_session *session, int64_t row,
                                 qp_message_new *ret, quipu_error *reterr)
 {

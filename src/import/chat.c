@@ -17,7 +17,20 @@
 /* ---- parts ------------------------------------------------------------------------------------
  */
 
-/* ADK's names of the members; a message without a time has that of its import. */
+/* The event that a message becomes, by the calls that write it:
+ *
+ *   {"id":…, "timestamp":…, "author":…, "modelVersion":…, "usageMetadata":{…},
+ *    "content":{"role":…, "parts":[                       qp_chat_begin()
+ *       {"text":…}                                        qp_chat_text(), "thought" for a thought
+ *       {"functionCall":{"id","name","args"}}             qp_chat_call()
+ *       {"functionResponse":{"id","name","response"}}     qp_chat_result()
+ *       {"inlineData":{…}} or {"fileData":{…}}            qp_chat_bytes(), qp_chat_uri()
+ *    ]}}                                                  qp_chat_end()
+ *
+ * The names are ADK's. A message without a time has that of its import. Tokens are written only
+ * when the program counted both directions: half a count would be taken for the price of a whole
+ * answer. The parts report no errors; the writer keeps the first one, and qp_chat_end() returns it.
+ */
 void qp_chat_begin(qp_chat *chat, qp_source *source, const qp_chat_said *said)
 {
     qp_jsonw *json = &chat->json;
@@ -53,6 +66,8 @@ void qp_chat_begin(qp_chat *chat, qp_source *source, const qp_chat_said *said)
     qp_jsonw_array(json);
 }
 
+/* An empty text makes no part: an answer of tool calls alone has none, and a part without a text
+ * would not be what the program showed. */
 void qp_chat_text(qp_chat *chat, quipu_str text, bool thought)
 {
     if (text.n > 0) {
@@ -65,7 +80,9 @@ void qp_chat_text(qp_chat *chat, quipu_str text, bool thought)
     }
 }
 
-/* Whether a text is a JSON object, which then stands in the event as it is. */
+/* Whether a text is a JSON object, which then stands in the event as it is. The first character is
+ * looked at before the parser: most results are prose, and a check of megabytes of prose would cost
+ * the import its speed. */
 static bool chat_is_object(quipu_str text)
 {
     size_t at = 0;
@@ -76,7 +93,8 @@ static bool chat_is_object(quipu_str text)
     return at < text.n && text.p[at] == '{' && qp_json_check(text, NULL, NULL) == QUIPU_OK;
 }
 
-/* Begins a call or a response: a model's id for it, and the tool's name, which ADK always has. */
+/* Begins a call or a response: a model's id for it, and the tool's name, which ADK always has. The
+ * part stays open until chat_tool_end(). */
 static void chat_tool(qp_chat *chat, const char *kind, quipu_str id, quipu_str name)
 {
     qp_jsonw_object(&chat->json);
@@ -88,7 +106,8 @@ static void chat_tool(qp_chat *chat, const char *kind, quipu_str id, quipu_str n
     qp_jsonw_put_text(&chat->json, "name", name.n > 0 ? name : QUIPU_STR("tool"));
 }
 
-/* Ends it with a value that is an object, by a name for one that is not. */
+/* Ends it with its value. ADK's `args` and `response` are always objects: any other value stands in
+ * an object, under the name `inner`. An absent value leaves that object empty. */
 static void chat_tool_end(qp_chat *chat, const char *member, const char *inner, quipu_str value)
 {
     qp_jsonw *json = &chat->json;
@@ -107,12 +126,14 @@ static void chat_tool_end(qp_chat *chat, const char *member, const char *inner, 
     qp_jsonw_object_end(json);
 }
 
+/* Programs write a call without arguments as an empty text; ADK's form of it is an empty object. */
 void qp_chat_call(qp_chat *chat, quipu_str id, quipu_str name, quipu_str arguments)
 {
     chat_tool(chat, "functionCall", id, name);
     chat_tool_end(chat, "args", "input", arguments.n > 0 ? arguments : QUIPU_STR("{}"));
 }
 
+/* The store pairs a result with its call by `id`, so that it stays as the model gave it. */
 void qp_chat_result(qp_chat *chat, quipu_str id, quipu_str name, quipu_str text)
 {
     chat_tool(chat, "functionResponse", id, name);
@@ -145,6 +166,7 @@ static void chat_media(qp_chat *chat, const char *kind, quipu_str mime)
     }
 }
 
+/* Bytes go straight from the row into the event as base64: no copy of an image lies between. */
 void qp_chat_bytes(qp_chat *chat, quipu_str mime, quipu_bytes bytes)
 {
     chat_media(chat, "inlineData", mime);
@@ -154,7 +176,9 @@ void qp_chat_bytes(qp_chat *chat, quipu_str mime, quipu_bytes bytes)
     qp_jsonw_object_end(&chat->json);
 }
 
-/* "data:image/png;base64,…" is media inside of the message, any other address a file elsewhere. */
+/* "data:image/png;base64,…" is media inside of the message, any other address a file elsewhere. The
+ * data is base64 already and is not decoded. A data address without ";base64," is kept as an
+ * address: inlineData holds base64 only. */
 void qp_chat_uri(qp_chat *chat, quipu_str mime, quipu_str uri)
 {
     static const char mark[] = ";base64,";
@@ -178,7 +202,8 @@ void qp_chat_uri(qp_chat *chat, quipu_str mime, quipu_str uri)
     qp_jsonw_object_end(&chat->json);
 }
 
-/* Without memory the text is absent and the message fails at its end, in qp_chat_end(). */
+/* Without memory the text is absent and the message fails at its end, in qp_chat_end(). Callers can
+ * therefore write a dozen members in a row without a check of each. */
 quipu_str qp_chat_string(qp_source *source, qp_json_node node)
 {
     quipu_str text = {NULL, 0};
@@ -198,7 +223,10 @@ quipu_str qp_chat_member(qp_source *source, qp_json_node object, const char *nam
     return qp_chat_string(source, qp_json_get(object, quipu_cstr(name)));
 }
 
-/* One block of content: by the members that it has, since each API names its types otherwise. */
+/* One block of content: by the members that it has, since each API names its types otherwise. The
+ * order decides where a block has several of them: a type that settles the matter comes before
+ * members that only hint, and a block that nobody here knows is kept as the text of its JSON, so
+ * that an import loses nothing that a later version could read. */
 static void chat_block(qp_chat *chat, qp_json_node block)
 {
     qp_source *source = chat->source;
@@ -226,6 +254,7 @@ static void chat_block(qp_chat *chat, qp_json_node block)
     }
 }
 
+/* A message without the member has no parts; its calls, if it has any, are written behind. */
 void qp_chat_content(qp_chat *chat, qp_json_node content)
 {
     qp_json_iter each = qp_json_each(content);
@@ -239,7 +268,8 @@ void qp_chat_content(qp_chat *chat, qp_json_node content)
     }
 }
 
-/* The same way as every event: through the codec, into a row. */
+/* The same way as every event: through the codec, into a row. The failure of any part before shows
+ * here: those of memory and of size in the writer, those of texts in `text_status`. */
 quipu_status qp_chat_end(qp_chat *chat, qp_message_new *ret, quipu_error *reterr)
 {
     qp_source *source = chat->source;
@@ -261,6 +291,8 @@ quipu_status qp_chat_end(qp_chat *chat, qp_message_new *ret, quipu_error *reterr
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
+/* A time that cannot be read is an error rather than no time: the session would begin on the day of
+ * its import, and the second import of the file would not find it again. */
 quipu_status qp_chat_time(quipu_str text, ent_opt_time *ret_time, quipu_error *reterr)
 {
     *ret_time = (ent_opt_time){.has = text.n > 0};
@@ -270,7 +302,9 @@ quipu_status qp_chat_time(quipu_str text, ent_opt_time *ret_time, quipu_error *r
     return QUIPU_OK;
 }
 
-/* Messages keep the order in which they are added: the time of their place is the same for all. */
+/* Messages keep the order in which they are added: the time of their place is the same for all. The
+ * row of the place is the index of the item, which grows: it decides the order within the session.
+ * `count` of the session follows when all places are sorted, in qp_source_open(). */
 quipu_status qp_chat_add(qp_source *source, size_t session, const qp_source_item *item,
                          quipu_error *reterr)
 {
@@ -283,7 +317,9 @@ quipu_status qp_chat_add(qp_source *source, size_t session, const qp_source_item
                : status;
 }
 
-/* {"imported":{"kind":"llm","id":"01h…"}}, by which a second import finds the session. */
+/* {"imported":{"kind":"llm","id":"01h…"}}, by which a second import finds the session. The key
+ * alone does not say so: a caller's prefix changes it, and a session with that key may be another
+ * program's. */
 static quipu_status chat_metadata(qp_source *source, const qp_source_session *session,
                                   quipu_json *ret, quipu_error *reterr)
 {
@@ -307,6 +343,8 @@ static quipu_status chat_metadata(qp_source *source, const qp_source_session *se
                               : qp_error_set(reterr, status, "its id is no text that can be kept");
 }
 
+/* The title is cut where a character ends. Texts that are made here lie in `scratch`, which run.c
+ * resets after the session; those of `about` belong to the layout. */
 quipu_status qp_chat_session(qp_source *source, const qp_source_session *session,
                              const qp_chat_about *about, qp_source_values *ret, quipu_error *reterr)
 {
@@ -330,6 +368,8 @@ quipu_status qp_chat_session(qp_source *source, const qp_source_session *session
     return qp_source_fail(source, "the session", session->row, status, reterr);
 }
 
+/* Metadata that are no JSON, or lack one of the two members, say nothing: the answer is no, and the
+ * import reports a clash of keys instead of adding to a session of somebody else. */
 bool qp_chat_is_from(const qp_source *source, const qp_source_session *session, quipu_str metadata)
 {
     qp_json_doc doc;
@@ -351,6 +391,7 @@ bool qp_chat_is_from(const qp_source *source, const qp_source_session *session, 
     return same;
 }
 
+/* ADK keeps state of users and apps; these programs keep conversations only. */
 quipu_status qp_chat_no_shared(qp_source *source, qp_source_shared_fn fn, void *ctx,
                                quipu_error *reterr)
 {

@@ -24,7 +24,7 @@
 
 #define LG_CHANNEL "messages"
 #define LG_EVENT_ID_MAX 512 /* QUIPU_EVENT_ID_MAX */
-#define LG_NUMBER_SIZE 24
+#define LG_NUMBER_SIZE 24   /* the place of a message and a colon, with room to spare */
 
 /* ---- one checkpoint ---------------------------------------------------------------------------
  */
@@ -38,7 +38,10 @@ typedef struct lg_state {
     ent_opt_time time;
 } lg_state;
 
-/* Of msgpack: the time, and the list. */
+/* Of msgpack: the time, and the list. The messages themselves are not decoded here: opening a file
+ * reads every checkpoint, and needs of each one only how many messages it has.
+ *
+ *   {"ts": "2025-…", "channel_values": {"messages": [ … ], …}, …} */
 static quipu_status lg_read_msgpack(qp_source *source, quipu_bytes bytes, lg_state *ret,
                                     quipu_error *reterr)
 {
@@ -123,7 +126,8 @@ typedef struct lg_thread {
     size_t room;
 } lg_thread;
 
-/* The name of a thread: a subgraph keeps its own state beside its graph's. */
+/* The name of a thread: a subgraph keeps its own state beside its graph's. The slash keeps the two
+ * apart; both states become sessions. */
 static quipu_status lg_name(quipu_arena *arena, const qp_lg_checkpoint *row, quipu_str *ret)
 {
     const bool inner = row->checkpoint_ns.n > 0;
@@ -166,7 +170,10 @@ static quipu_status lg_thread_end(qp_source *source, lg_thread *thread, quipu_er
     return status;
 }
 
-/* Messages that this checkpoint has more than the one before came with it; fewer were removed. */
+/* Messages that this checkpoint has more than the one before came with it; fewer were removed. A
+ * message that is added again after a removal has the time of the checkpoint that brought it back.
+ * `found` is the last checkpoint's: a thread that lost its channel is left out. The array doubles
+ * beyond what is needed, so that a thread of n checkpoints copies O(n) times and not O(n²). */
 static quipu_status lg_thread_grow(lg_thread *thread, const lg_state *state, quipu_error *reterr)
 {
     if (state->count > thread->room) {
@@ -190,7 +197,9 @@ static quipu_status lg_thread_grow(lg_thread *thread, const lg_state *state, qui
     return QUIPU_OK;
 }
 
-/* One checkpoint: of the thread that is being read, or the first one of the next. */
+/* One checkpoint: of the thread that is being read, or the first one of the next. The names of a
+ * thread outlive the row they were read from: they lie in the thread's own arena, which the next
+ * thread resets. */
 static quipu_status lg_checkpoint(qp_source *source, lg_thread *thread, const qp_lg_checkpoint *row,
                                   quipu_error *reterr)
 {
@@ -221,7 +230,9 @@ static quipu_status lg_checkpoint(qp_source *source, lg_thread *thread, const qp
     return status;
 }
 
-/* In the order of the table's own index; ids of checkpoints sort by time. */
+/* In the order of the table's own index; ids of checkpoints sort by time. Checkpoints of a thread
+ * are therefore neighbours, and one thread at a time is in memory. The last thread has no successor
+ * that would end it, so that it is ended behind the loop. */
 static quipu_status lg_open(qp_source *source, quipu_error *reterr)
 {
     const qp_lg_checkpoint_query all = {.order = {QP_LG_CHECKPOINT_BY_THREAD_ID(ASC),
@@ -249,7 +260,7 @@ static quipu_status lg_open(qp_source *source, quipu_error *reterr)
  */
 
 /* Writes the messages of a checkpoint behind each other into `extra`; *ret_ends are where each one
- * ends. */
+ * ends. Ends and not pointers, because the buffer moves while it grows. */
 static quipu_status lg_texts(qp_source *source, lg_state *state, size_t *ret_ends,
                              quipu_error *reterr)
 {
@@ -270,7 +281,9 @@ static quipu_status lg_texts(qp_source *source, lg_state *state, size_t *ret_end
     return status;
 }
 
-/* Reads the last checkpoint; the messages stay until the next session. */
+/* Reads the last checkpoint; the messages stay until the next session. One checkpoint is decoded
+ * once a session instead of once a message: its messages lie in one buffer, and source->texts are
+ * slices of it. */
 static quipu_status lg_load(qp_source *source, const qp_source_session *session,
                             quipu_error *reterr)
 {
@@ -302,6 +315,7 @@ static quipu_status lg_load(qp_source *source, const qp_source_session *session,
     return status;
 }
 
+/* Must come before the messages of the session: it loads them. */
 static quipu_status lg_session(qp_source *source, const qp_source_session *session,
                                qp_source_values *ret, quipu_error *reterr)
 {
@@ -330,7 +344,8 @@ static qp_json_node lg_fields(qp_json_node message)
     return qp_json_kind_of(inner) == QP_JSON_OBJECT ? inner : message;
 }
 
-/* ADK's role by LangChain's type; a message that is no object of LangChain has OpenAI's role. */
+/* ADK's role by LangChain's type; a message that is no object of LangChain has OpenAI's role. What
+ * is not in the table is "ai", "AIMessageChunk", or a type of a later version. */
 static const char *lg_role(quipu_str type)
 {
     static const char *const roles[][2] = {
@@ -352,6 +367,8 @@ static const char *lg_role(quipu_str type)
     return "model";
 }
 
+/* LangChain writes the calls of every provider in one form here; the provider's own form, which
+ * stands in the content as well, is passed over by chat_block(). */
 static void lg_calls(qp_chat *chat, qp_json_node calls)
 {
     qp_json_iter each = qp_json_each(calls);
@@ -363,7 +380,7 @@ static void lg_calls(qp_chat *chat, qp_json_node calls)
     }
 }
 
-/* Tokens of an answer. */
+/* Tokens of an answer. Absent unless it is a whole number. */
 static ent_opt_int lg_tokens(qp_json_node usage, const char *name)
 {
     ent_opt_int tokens = {.has = false};
@@ -374,6 +391,7 @@ static ent_opt_int lg_tokens(qp_json_node usage, const char *name)
     return tokens;
 }
 
+/* The content of a tool's message is its result; any other message has content, then calls. */
 static void lg_parts(qp_chat *chat, qp_json_node fields, quipu_str type)
 {
     const qp_json_node content = qp_json_get(fields, QUIPU_STR("content"));
@@ -409,7 +427,8 @@ static quipu_str lg_type(qp_source *source, qp_json_node message, qp_json_node f
                                                              : QUIPU_STR("ai");
 }
 
-/* The place of a message is part of its id, because a hostile file may give two the same one. */
+/* The place of a message is part of its id, because a hostile file may give two the same one. An
+ * own id that leaves no room for the place is dropped; the place alone is unique in the session. */
 static quipu_str lg_event_id(quipu_str own, int part, char ret_id[LG_EVENT_ID_MAX + 1])
 {
     const size_t n = own.n < LG_EVENT_ID_MAX - LG_NUMBER_SIZE ? own.n : 0;
@@ -419,6 +438,7 @@ static quipu_str lg_event_id(quipu_str own, int part, char ret_id[LG_EVENT_ID_MA
     return (quipu_str){ret_id, (size_t)length};
 }
 
+/* Called for the session that lg_session() loaded last: source->texts are its messages. */
 static quipu_status lg_message(qp_source *source, const qp_source_session *session, int64_t at,
                                qp_message_new *ret, quipu_error *reterr)
 {

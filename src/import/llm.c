@@ -24,7 +24,7 @@
 #include "import/chat.h"
 
 #define LLM_EVENT_ID_MAX 128
-#define LLM_FILE_MAX 4200 /* "file://" and a path */
+#define LLM_FILE_MAX 4200 /* "file://" and a path; PATH_MAX is 4,096 on Linux */
 
 /* Sessions of two tables (qp_source_session.table). */
 enum { LLM_THREADS = 1, LLM_CONVERSATIONS = 2 };
@@ -44,6 +44,8 @@ enum {
 /* ---- opening: sessions ------------------------------------------------------------------------
  */
 
+/* `llm` adds tables as it grows and never rewrites old files, so that each one is looked up by
+ * name; a query of a table that is missing would fail the import of a file that is merely old. */
 static quipu_status llm_tables(qp_source *source, quipu_error *reterr)
 {
     static const struct {
@@ -65,6 +67,7 @@ static quipu_status llm_tables(qp_source *source, quipu_error *reterr)
     return status;
 }
 
+/* The row numbers of the two tables overlap: `table` says which one `row` counts in. */
 static quipu_status llm_add(qp_source *source, int table, quipu_str id, int64_t row,
                             quipu_error *reterr)
 {
@@ -77,6 +80,7 @@ static quipu_status llm_add(qp_source *source, int table, quipu_str id, int64_t 
     return status;
 }
 
+/* Names only; the messages of a thread are walked in llm_open(), when all sessions are sorted. */
 static quipu_status llm_threads(qp_source *source, quipu_error *reterr)
 {
     qp_llm_thread_iter iter = {0};
@@ -91,7 +95,10 @@ static quipu_status llm_threads(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* Threads are sorted, so that each conversation can be looked up among them. */
+/* Threads are sorted, so that each conversation can be looked up among them. The ones that are
+ * added behind them are not sorted yet: session_count hides them from qp_source_find() for the time
+ * of the search. Sorting again at the end makes all of them searchable; indexes of sessions are
+ * valid from then on. */
 static quipu_status llm_conversations(qp_source *source, quipu_error *reterr)
 {
     const size_t threads = source->session_count;
@@ -120,7 +127,9 @@ static quipu_status llm_conversations(qp_source *source, quipu_error *reterr)
 /* ---- opening: messages of conversations -------------------------------------------------------
  */
 
-/* FNV-1a: whether a system prompt is the one that the conversation had before. */
+/* FNV-1a. A conversation logs its system prompt with every row; only a change makes a message.
+ * Eight bytes a session remember the last one, where the prompt itself may have many kilobytes. Two
+ * prompts of one hash, one in 2^64, would be taken for the same. */
 static uint64_t llm_hash(quipu_str text)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -131,7 +140,9 @@ static uint64_t llm_hash(quipu_str text)
     return hash;
 }
 
-/* One row: a system prompt when it is another one than before, the question, the answer. */
+/* One row: a system prompt when it is another one than before, the question, the answer. The three
+ * items share row and time and differ in `part`; they are added in the order in which they were
+ * said, which qp_chat_add() keeps. */
 static quipu_status llm_response(qp_source *source, const qp_llm_response *row, uint64_t *systems,
                                  quipu_error *reterr)
 {
@@ -161,7 +172,8 @@ static quipu_status llm_response(qp_source *source, const qp_llm_response *row, 
     return status;
 }
 
-/* Rows are in the order in which they were logged. */
+/* Rows are in the order in which they were logged. The entity is fitted to the file once and kept
+ * in source->event, which llm_response_message() reads by, too: older releases lack columns. */
 static quipu_status llm_responses(qp_source *source, quipu_error *reterr)
 {
     const qp_llm_response_query all = {.order = {QP_LLM_RESPONSE_BY_ID(ASC)}};
@@ -199,7 +211,13 @@ static int llm_by_tip(const void *a, const void *b)
 }
 
 /* From the tip back to the beginning; *ret are in that order. A chain that is longer than the table
- * goes in a circle. */
+ * goes in a circle. Each step is a lookup by `hash`; the number of rows bounds the walk, because
+ * parents come from the file and may point at each other. Arrays double in the arena and leave
+ * their old halves there: a few times the chain, until llm_thread() resets the arena.
+ *
+ *   count = 0   tip            ─▶ row, parent_hash
+ *   count = 1   its parent     ─▶ row, parent_hash
+ *   …           the beginning: parent_hash is NULL */
 static quipu_status llm_chain(qp_source *source, quipu_str tip, qp_source_item **ret,
                               quipu_str **ret_hashes, size_t *ret_count, quipu_error *reterr)
 {
@@ -257,7 +275,16 @@ static quipu_status llm_chain(qp_source *source, quipu_str tip, qp_source_item *
 }
 
 /* Messages are shared by threads and have no time of their own: a message has that of the turn
- * which it belongs to, the first one that ends at it or behind it. */
+ * which it belongs to, the first one that ends at it or behind it. The walk goes from the newest
+ * message to the oldest, so that `time` is that of the newest turn until an older one ends; a
+ * message before any turn has the thread's own time.
+ *
+ *   tip ──────────────▶ beginning
+ *   answer 2  question 2  answer 1  question 1
+ *   turn 2    (turn 2)    turn 1    (turn 1)
+ *
+ * `about_row` is set where a turn ends, on its answer: that is the message which gets its model and
+ * its tokens. The items are added from the back, in the order of the conversation. */
 static quipu_status llm_thread(qp_source *source, size_t session, const qp_llm_thread *thread,
                                quipu_error *reterr)
 {
@@ -302,6 +329,7 @@ static quipu_status llm_thread(qp_source *source, size_t session, const qp_llm_t
     return status;
 }
 
+/* All sessions first, then messages: an index of a session is only valid once all are sorted. */
 static quipu_status llm_open(qp_source *source, quipu_error *reterr)
 {
     quipu_status status = llm_tables(source, reterr);
@@ -333,7 +361,9 @@ static quipu_status llm_open(qp_source *source, quipu_error *reterr)
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-/* Name, and the times of the first and last message; the model of the last answer is in it. */
+/* Name, and the times of the first and last message; the model of the last answer is in it. Neither
+ * table has a time of the last change; a session without messages has no times at all and gets
+ * those of its import. */
 static quipu_status llm_session(qp_source *source, const qp_source_session *session,
                                 qp_source_values *ret, quipu_error *reterr)
 {
@@ -361,7 +391,10 @@ static quipu_status llm_session(qp_source *source, const qp_source_session *sess
 /* ---- parts ------------------------------------------------------------------------------------
  */
 
-/* An attachment by its id: its bytes, or where they are. One that is gone is named by its id. */
+/* An attachment by its id: its bytes, or where they are. One that is gone is named by its id. `llm`
+ * keeps bytes only of what it was given as bytes; of a file it keeps the path, and the import does
+ * not open it: a log must not make this process read files that it names. A path that is too long
+ * for the buffer is left out, and "file://" stays as a trace of it. */
 static quipu_status llm_attachment(qp_chat *chat, quipu_str id, quipu_error *reterr)
 {
     qp_source *source = chat->source;
@@ -390,7 +423,8 @@ static quipu_status llm_attachment(qp_chat *chat, quipu_str id, quipu_error *ret
     return QUIPU_OK;
 }
 
-/* A fragment: a text that `llm` keeps once and prompts refer to. */
+/* A fragment: a text that `llm` keeps once and prompts refer to. One that is missing is damage,
+ * unlike a missing attachment: the text of the question is gone. */
 static quipu_status llm_fragment(qp_source *source, int64_t id, quipu_str *ret, quipu_error *reterr)
 {
     const qp_llm_fragment *row = NULL;
@@ -432,6 +466,7 @@ static quipu_status llm_prompt_fragments(qp_chat *chat, quipu_str response, quip
     return status;
 }
 
+/* Media stand behind the prompt, in the order in which they were given. */
 static quipu_status llm_prompt_attachments(qp_chat *chat, quipu_str response, quipu_error *reterr)
 {
     qp_source *source = chat->source;
@@ -450,7 +485,10 @@ static quipu_status llm_prompt_attachments(qp_chat *chat, quipu_str response, qu
     return status;
 }
 
-/* Calls of an answer, or results that a prompt brought. */
+/* Calls of an answer, or results that a prompt brought. Both tables name the response they were
+ * logged with: a call is what that answer asked for, a result is what the prompt before that answer
+ * brought. The two finds exclude each other; the loop over the list that was not read does nothing.
+ */
 static quipu_status llm_tools(qp_chat *chat, quipu_str response, bool results, quipu_error *reterr)
 {
     qp_source *source = chat->source;
@@ -477,7 +515,13 @@ static quipu_status llm_tools(qp_chat *chat, quipu_str response, bool results, q
     return status;
 }
 
-/* The question or the answer of one row. */
+/* The question or the answer of one row. The event id is the row's own id and the role,
+ * "01hx…:user", so that the three messages of a row differ and a second import finds them again. A
+ * row without a usable id has its row number.
+ *
+ *   LLM_SYSTEM   the system prompt
+ *   LLM_PROMPT   results of tools, fragments, the prompt, attachments
+ *   LLM_ANSWER   reasoning, the answer, calls; model and tokens are its */
 static quipu_status llm_response_message(qp_source *source, const qp_source_item *item,
                                          qp_message_new *ret, quipu_error *reterr)
 {
@@ -528,7 +572,9 @@ static quipu_status llm_response_message(qp_source *source, const qp_source_item
 /* ---- messages of threads ----------------------------------------------------------------------
  */
 
-/* The text of a part: its own, or the pieces of its payload, some of which are fragments. */
+/* The text of a part: its own, or the pieces of its payload, some of which are fragments.
+ * `text_ref` is a list of {"literal": …} and {"fragment": number}; joined, they are the text that
+ * the model got. `extra` holds it until the part is written, and the next part reuses it. */
 static quipu_status llm_part_text(qp_chat *chat, const qp_llm_part *part, qp_json_node payload,
                                   bool thought, quipu_error *reterr)
 {
@@ -560,7 +606,8 @@ static quipu_status llm_part_text(qp_chat *chat, const qp_llm_part *part, qp_jso
     return status;
 }
 
-/* What a tool gave back, with the media that came beside it. */
+/* What a tool gave back, with the media that came beside it. Media are parts of their own behind
+ * the result, because a response in ADK holds JSON alone. */
 static quipu_status llm_part_result(qp_chat *chat, qp_json_node payload, quipu_error *reterr)
 {
     qp_source *source = chat->source;
@@ -576,7 +623,8 @@ static quipu_status llm_part_result(qp_chat *chat, qp_json_node payload, quipu_e
     return status;
 }
 
-/* One part. Of an unknown type its JSON is kept as text. */
+/* One part. Of an unknown type its JSON is kept as text. The document of `payload` is valid until
+ * the next part. Known types other than text and reasoning have their values in it. */
 static quipu_status llm_part(qp_chat *chat, const qp_llm_part *part, quipu_error *reterr)
 {
     qp_source *source = chat->source;
@@ -609,7 +657,10 @@ static quipu_status llm_part(qp_chat *chat, const qp_llm_part *part, quipu_error
     return status;
 }
 
-/* A message of a thread, with the model and the tokens of its turn when it ends one. */
+/* A message of a thread, with the model and the tokens of its turn when it ends one. The hash of
+ * its content and its parents is its event id: two threads that share a beginning have the same ids
+ * there, each in its own session. A role that is neither an assistant's nor a system's is the
+ * user's side, where ADK has results of tools as well. */
 static quipu_status llm_thread_message(qp_source *source, const qp_source_item *item,
                                        qp_message_new *ret, quipu_error *reterr)
 {
@@ -652,6 +703,7 @@ static quipu_status llm_thread_message(qp_source *source, const qp_source_item *
     return status == QUIPU_OK ? qp_chat_end(&chat, ret, reterr) : status;
 }
 
+/* Frees what the previous message left before it reads: memory does not grow with the file. */
 static quipu_status llm_message(qp_source *source, const qp_source_session *session, int64_t at,
                                 qp_message_new *ret, quipu_error *reterr)
 {

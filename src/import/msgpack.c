@@ -21,7 +21,8 @@
 #include "base/error.h"
 #include "base/jsonw.h"
 
-/* LangGraph's codes of extensions (its module serde/jsonplus). */
+/* LangGraph's codes of extensions (its module serde/jsonplus). The payload of all but two is a list
+ * in msgpack that says how Python would build the object again; its third element has the data. */
 enum {
     MSGPACK_EXT_ONE_ARGUMENT = 0, /* [module, class, argument] */
     MSGPACK_EXT_ARGUMENTS = 1,
@@ -33,6 +34,8 @@ enum {
     MSGPACK_EXT_SNAPSHOT = 7, /* the value itself */
 };
 
+/* The forms of a value. The order counts: kinds from MSGPACK_TEXT on announce bytes or elements
+ * that follow the head (msgpack_announces()). */
 typedef enum msgpack_kind {
     MSGPACK_NIL,
     MSGPACK_BOOL,
@@ -55,11 +58,15 @@ typedef struct msgpack_head {
     int code; /* of an extension */
 } msgpack_head;
 
+/* A place within bytes that somebody else owns. A copy of it is a bookmark: assigning it back
+ * rereads (qp_msgpack_get()). */
 typedef struct msgpack_reader {
     const uint8_t *p;
     size_t n; /* bytes left */
 } msgpack_reader;
 
+/* The bytes reach to the end of what holds the value, not to the value's own end: a reader stops
+ * when it has read one value. */
 static msgpack_reader msgpack_reader_of(qp_msgpack value)
 {
     return (msgpack_reader){value.bytes.p, value.bytes.n};
@@ -84,7 +91,12 @@ static uint64_t msgpack_number(msgpack_reader *reader, size_t size)
     return value;
 }
 
-/* Heads of one byte hold their length or number. False: the head has more bytes. */
+/* Heads of one byte hold their length or number. False: the head has more bytes.
+ *
+ *   0xxxxxxx  0 to 127             101xxxxx  a text of xxxxx bytes
+ *   1000xxxx  a map of xxxx pairs  11000000  nil
+ *   1001xxxx  a list of xxxx       1100001x  false, true
+ *                                  111xxxxx  -32 to -1 */
 static bool msgpack_short_head(uint8_t first, msgpack_head *ret)
 {
     if (first < 0x80 || first >= 0xe0) {
@@ -105,7 +117,8 @@ static bool msgpack_short_head(uint8_t first, msgpack_head *ret)
     return true;
 }
 
-/* What stands behind 0xc4 to 0xdf: the kind, and how many bytes its length or number has. */
+/* What stands behind 0xc4 to 0xdf, in the order of these bytes: the kind, and how many bytes its
+ * length or number has. All of them are big-endian. */
 static const struct {
     uint8_t kind;
     uint8_t size;
@@ -120,7 +133,9 @@ static const struct {
     {MSGPACK_LIST, 2, 0},  {MSGPACK_LIST, 4, 0},  {MSGPACK_MAP, 2, 0},   {MSGPACK_MAP, 4, 0},
 };
 
-/* The number of a head, by its kind and the bytes that it had. */
+/* The number of a head, by its kind and the bytes that it had. `size` is 8 where the length was
+ * part of the first byte. Shifting up and down again extends the sign: 0xd0 0xff is -1, not 255. An
+ * unsigned number that fits becomes a signed one, so that writers have one case for both. */
 static void msgpack_set(msgpack_head *head, uint64_t value, size_t size)
 {
     const unsigned shift = (unsigned)(64 - 8 * size);
@@ -142,13 +157,15 @@ static void msgpack_set(msgpack_head *head, uint64_t value, size_t size)
     }
 }
 
-/* The least bytes that follow a head: an element of a list or a pair of a map has one at least. */
+/* The least bytes that follow a head: an element of a list or a pair of a map has one at least.
+ * That bounds every loop below by the size of the input, whatever a length in it claims. */
 static uint64_t msgpack_announces(const msgpack_head *head)
 {
     return head->kind >= MSGPACK_TEXT ? head->n : 0;
 }
 
-/* Reads a head; what it announces in bytes is there when this returns. */
+/* Reads a head; what it announces in bytes is there when this returns. 0xc1 is the one first byte
+ * that the format leaves unused. */
 static quipu_status msgpack_read(msgpack_reader *reader, msgpack_head *ret, quipu_error *reterr)
 {
     uint8_t first;
@@ -179,7 +196,8 @@ static quipu_status msgpack_read(msgpack_reader *reader, msgpack_head *ret, quip
     return msgpack_announces(ret) > reader->n ? msgpack_cut(reterr) : QUIPU_OK;
 }
 
-/* The bytes of a text, of bytes or of an extension. */
+/* The bytes of a text, of bytes or of an extension. A slice of the input; msgpack_read() has
+ * compared its length with what is left. */
 static quipu_str msgpack_take(msgpack_reader *reader, const msgpack_head *head)
 {
     const quipu_str taken = {(const char *)reader->p, (size_t)head->n};
@@ -190,7 +208,10 @@ static quipu_str msgpack_take(msgpack_reader *reader, const msgpack_head *head)
     return taken;
 }
 
-/* Behind one value, without looking into it: lists and maps add what they hold to what is left. */
+/* Behind one value, without looking into it: lists and maps add what they hold to what is left. A
+ * counter instead of a stack: nesting that is deeper than any limit is skipped in constant memory.
+ * `left` counts the values that are still to come; each has a byte at least. msgpack_read() bounds
+ * n, so that 2 * n does not overflow. */
 static quipu_status msgpack_skip(msgpack_reader *reader, quipu_error *reterr)
 {
     msgpack_head head;
@@ -214,6 +235,9 @@ static quipu_status msgpack_skip(msgpack_reader *reader, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Keys are compared in turn, and values that are not wanted are skipped: a checkpoint is read once
+ * or twice, so that an index of its keys would cost more than it saves. Of a key that occurs twice
+ * the first one counts. Keys of other types are passed over. */
 quipu_status qp_msgpack_get(qp_msgpack map, const char *key, qp_msgpack *ret_value,
                             quipu_error *reterr)
 {
@@ -251,6 +275,8 @@ quipu_status qp_msgpack_get(qp_msgpack map, const char *key, qp_msgpack *ret_val
     return status;
 }
 
+/* The elements follow each other without separators: the second begins where the first one ends,
+ * and qp_msgpack_json() moves there. */
 quipu_status qp_msgpack_list(qp_msgpack list, uint32_t *ret_count, qp_msgpack *ret_first,
                              quipu_error *reterr)
 {
@@ -274,7 +300,8 @@ quipu_status qp_msgpack_list(qp_msgpack list, uint32_t *ret_count, qp_msgpack *r
 static quipu_status msgpack_write(msgpack_reader *reader, qp_jsonw *json, int depth,
                                   quipu_error *reterr);
 
-/* A key: a text, or a whole number as its digits. */
+/* A key: a text, or a whole number as its digits. JSON has no other keys. Python's dictionaries may
+ * have them; an import that invented a spelling for a tuple could not be trusted with the rest. */
 static quipu_status msgpack_write_key(msgpack_reader *reader, qp_jsonw *json, quipu_error *reterr)
 {
     char digits[24];
@@ -296,6 +323,7 @@ static quipu_status msgpack_write_key(msgpack_reader *reader, qp_jsonw *json, qu
     return status;
 }
 
+/* A list or a map; `depth` grows here and in msgpack_write_ext(), the two ways to call itself. */
 static quipu_status msgpack_write_items(msgpack_reader *reader, const msgpack_head *head,
                                         qp_jsonw *json, int depth, quipu_error *reterr)
 {
@@ -323,7 +351,12 @@ static quipu_status msgpack_write_items(msgpack_reader *reader, const msgpack_he
     return status;
 }
 
-/* An object becomes what it was made from: its third element. Its class is not looked at. */
+/* An object becomes what it was made from: its third element. Its class is not looked at. The
+ * payload is a document of its own within the bytes of the extension, with a reader of its own:
+ * what it announces cannot reach beyond them.
+ *
+ *   0xc7 n 0x05   [ "langchain_core.messages.ai", "AIMessage", {…}, "model_validate_json" ]
+ *                   skipped                        skipped      written */
 static quipu_status msgpack_write_ext(quipu_str bytes, int code, qp_jsonw *json, int depth,
                                       quipu_error *reterr)
 {
@@ -406,6 +439,8 @@ static quipu_status msgpack_write(msgpack_reader *reader, qp_jsonw *json, int de
     return QUIPU_OK;
 }
 
+/* The writer keeps the first error of its texts and of memory; asking once at the end is enough.
+ * The value moves only when all of it was written. */
 quipu_status qp_msgpack_json(qp_msgpack *value, qp_buf *json, quipu_error *reterr)
 {
     msgpack_reader reader = msgpack_reader_of(*value);

@@ -18,12 +18,13 @@
 #include "gen/openai_agents.h"
 #include "import/chat.h"
 
-#define OAI_EVENT_ID_SIZE 32
+#define OAI_EVENT_ID_SIZE 32 /* "item-" and the digits of an int64_t */
 #define OAI_MAIN "main"
 
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
+/* A failure in the loop keeps its own error: ending the iterator gets no place for another one. */
 static quipu_status oai_sessions(qp_source *source, quipu_error *reterr)
 {
     qp_oai_session_iter iter = {0};
@@ -59,7 +60,8 @@ static quipu_status oai_elsewhere(const qp_source *source, int64_t item, bool *r
     return status;
 }
 
-/* An item without its session, or on another branch, is reported and left out. */
+/* An item without its session, or on another branch, is reported and left out. Plain files have no
+ * table of branches: `branches` says whether to ask it at all. */
 static quipu_status oai_place(qp_source *source, const qp_oai_item *row, bool branches,
                               quipu_error *reterr)
 {
@@ -82,7 +84,9 @@ static quipu_status oai_place(qp_source *source, const qp_oai_item *row, bool br
     return status == QUIPU_OK ? qp_chat_add(source, session, &item, reterr) : status;
 }
 
-/* Ids of items rise in the order in which they were added. Contents are not read here. */
+/* Ids of items rise in the order in which they were added. Contents are not read here. Contents may
+ * be megabytes, places are not: the copy of the entity ends before the column that holds them.
+ * Times are seconds in the file; items of one second keep the order of their ids. */
 static quipu_status oai_places(qp_source *source, quipu_error *reterr)
 {
     qp_oai_item_query all = {.order = {QP_OAI_ITEM_BY_ID(ASC)}};
@@ -105,6 +109,7 @@ static quipu_status oai_places(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
+/* Sessions are sorted before the items are read, because each item looks its session up. */
 static quipu_status oai_open(qp_source *source, quipu_error *reterr)
 {
     quipu_status status = oai_sessions(source, reterr);
@@ -116,6 +121,8 @@ static quipu_status oai_open(qp_source *source, quipu_error *reterr)
 /* ---- sessions and items -----------------------------------------------------------------------
  */
 
+/* The SDK keeps neither title nor model beside a session; the store takes the title's place from
+ * the first words, as of any session. */
 static quipu_status oai_session(qp_source *source, const qp_source_session *session,
                                 qp_source_values *ret, quipu_error *reterr)
 {
@@ -170,6 +177,15 @@ static const char *oai_role(quipu_str role, quipu_str type)
                : "model";
 }
 
+/* By the item's type. An input message may lack the type, which the API allows; calls of tools that
+ * the provider runs itself (web search, files) have forms of their own and are kept as JSON, so
+ * that nothing is lost.
+ *
+ *   reasoning                          thoughts
+ *   function_call, custom_tool_call    a call, with the `call_id` that its output has, too
+ *   …_output with a call_id            a result
+ *   message, or none                   content
+ *   anything else                      the JSON of the item, as a text */
 static void oai_parts(qp_chat *chat, qp_json_node item, quipu_str type)
 {
     const quipu_str id = qp_chat_member(chat->source, item, "call_id");
@@ -192,6 +208,8 @@ static void oai_parts(qp_chat *chat, qp_json_node item, quipu_str type)
     }
 }
 
+/* Items have no id that is unique in a file: the number of the row is, and stays, so that it
+ * becomes the event id. */
 static quipu_status oai_message(qp_source *source, const qp_source_session *session, int64_t at,
                                 qp_message_new *ret, quipu_error *reterr)
 {

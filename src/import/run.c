@@ -21,7 +21,11 @@
 
 #define RUN_NUMBER_SIZE 16 /* of a key that another session has */
 
-/* "llm:" and the id; a prefix takes the place of the first half, later tries have a number. */
+/* "llm:" and the id; a prefix takes the place of the first half, later tries have a number. A
+ * prefix replaces "llm:" as it is, so that it brings its own separator; "" keeps the bare id.
+ *
+ *   conversation 01h…, no prefix       llm:01h…        the second try   llm:01h…-2
+ *   prefix "archive/"                  archive/01h…                     archive/01h…-2 */
 static quipu_status run_chat_key(qp_import *import, const qp_source_session *session, int number,
                                  quipu_str *ret_key, quipu_error *reterr)
 {

@@ -1,7 +1,8 @@
 /* What all foreign files share: sessions and places are collected, sorted and counted.
  *
- * Owns: qp_source, freed by qp_source_close(). Called by: run.c, and the layouts (adk.c, lango.c)
- * through the functions at the end of source.h. The caller holds a read transaction on the file.
+ * Owns: qp_source, freed by qp_source_close(). Called by: run.c, and the layouts (adk.c, lango.c,
+ * llm.c, openai_agents.c, langgraph.c) through the functions at the end of source.h. The caller
+ * holds a read transaction on the file.
  * Memory: one session is some names, one message is 32 bytes (its place); contents are read when
  * they are written. */
 #include "import/source.h"
@@ -39,7 +40,8 @@ quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t r
  */
 
 /* Makes space for one more item, doubling from 64. On failure *items stays as it was, and
- * qp_source_close() frees it. */
+ * qp_source_close() frees it. The callers store *items back before they look at the status, so that
+ * a failure loses no array. */
 static quipu_status source_grow(void **items, size_t *room, size_t count, size_t size,
                                 quipu_error *reterr)
 {
@@ -95,7 +97,8 @@ quipu_status qp_source_add_place(qp_source *source, qp_source_place place, quipu
     return status;
 }
 
-/* A chat program's message: 48 bytes beside its place. */
+/* A chat program's message: 48 bytes beside its place. Its index is the `row` of its place, which
+ * qp_chat_add() adds right behind it. */
 quipu_status qp_source_add_item(qp_source *source, const qp_source_item *item, quipu_error *reterr)
 {
     void *items = source->items;
@@ -128,7 +131,8 @@ static int source_compare_sessions(const void *a, const void *b)
 }
 
 /* By session, then time, then row: a total order, since rows are unique. Equal times are frequent,
- * and ADK inserts events in order. */
+ * and ADK inserts events in order. Places of chat programs all have time 0: their order is that of
+ * their items. */
 static int source_compare_places(const void *a, const void *b)
 {
     const qp_source_place *x = a;
@@ -242,7 +246,8 @@ static quipu_status source_intact(const qp_source *source, quipu_error *reterr)
 }
 
 /* Counts and ids are the event's own. The batch of the previous event is freed first, so that
- * memory does not grow with the file. */
+ * memory does not grow with the file. source->buf has the event's JSON; the codec of src/adk reads
+ * it, so that an imported event is stored as one that a session service appends. */
 quipu_status qp_source_event(qp_source *source, qp_message_new *ret, quipu_error *reterr)
 {
     quipu_message message = {.role = (quipu_role)0};

@@ -91,7 +91,9 @@ typedef struct write_compared {
     bool same_content;
 } write_compared;
 
-/* Compares message `seq` of a chat program's session. */
+/* Compares message `seq` of a chat program's session. The file's message is made anew by its layout
+ * and thrown away: only the event id and the content say whether it is the one that the store has.
+ */
 static quipu_status write_compare(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
                                   int64_t seq, write_compared *ret, quipu_error *reterr)
 {
@@ -121,7 +123,15 @@ static quipu_status write_compare(qp_import_meeting *meeting, ent_db *db, quipu_
 }
 
 /* How much of a chat program's session the store has: all that it has, when its last message is the
- * file's, too. One that went on in the store is complete. */
+ * file's, too. One that went on in the store is complete. Three outcomes, by the last message of
+ * the store:
+ *
+ *   the file has no more than the store                    there: nothing to do
+ *   the last id is the file's at the same number           stored = that number: the rest is added
+ *   the last id is another one                             there: somebody went on in the store
+ *
+ * The third is no error: a conversation that was imported and continued here must not stop the
+ * import of all the others. */
 static quipu_status write_progress(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {
@@ -142,7 +152,9 @@ static quipu_status write_progress(qp_import_meeting *meeting, ent_db *db, quipu
 }
 
 /* Two files may have a conversation of one id, such as "1", which their programs were given: theirs
- * began at other times, and with other words. Either alone may change in one conversation. */
+ * began at other times, and with other words. Either alone may change in one conversation. Only
+ * when both differ is it another conversation. A session without messages, here or there, has
+ * nothing to compare and counts as the same; so does one whose first message was pruned. */
 static quipu_status write_is_of_another_file(qp_import_meeting *meeting, ent_db *db,
                                              quipu_arena *scratch, bool *ret_is,
                                              quipu_error *reterr)
@@ -212,7 +224,14 @@ static quipu_status write_meet_row(qp_import_meeting *meeting, ent_db *db, quipu
 
 /* Finds the key: a free one, or that of an earlier import. An expired session does not count;
  * write_row() removes it. Called twice: in a snapshot for the check, and under the write lock,
- * where the answer counts. */
+ * where the answer counts. Every way out but the renames is within the first turn of the loop:
+ *
+ *   no session, or an expired one    QUIPU_OK, `row` NULL: it will be created
+ *   the same one                     QUIPU_OK, `row` set; `there`, or `stored` messages of it
+ *   another one                      FAIL: QUIPU_EXISTS. SKIP: `there`. RENAME: the next number
+ *
+ * With RENAME a session of a chat program gets "-2", "-3" and so on at its key until one is free or
+ * is its own from an earlier import. */
 quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
                             quipu_error *reterr)
 {
@@ -246,6 +265,7 @@ quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena 
     return status;
 }
 
+/* A session that grew counts as a session, with its new messages only. */
 void qp_import_count(const qp_import_meeting *meeting, quipu_source_report *report)
 {
     assert(meeting->stored <= meeting->session->count);
@@ -256,7 +276,8 @@ void qp_import_count(const qp_import_meeting *meeting, quipu_source_report *repo
 }
 
 /* Creates the session's row, without messages. index_pending lets search index them later. w->row
- * is the row as it was created, with its id and defaults. */
+ * is the row as it was created, with its id and defaults. An expired session with this key is
+ * removed first, in the same transaction: the key is unique. */
 static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch,
                               quipu_error *reterr)
 {
@@ -293,7 +314,9 @@ static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch
 }
 
 /* Numbers the messages from 1 and keeps the running total of tokens, as appends do. Rows go through
- * the same header as those of an append, so that title, first words and totals agree. */
+ * the same header as those of an append, so that title, first words and totals agree. Each message
+ * gets a random salt of its own for its hash in the chain, as an append's does. For a session that
+ * grows the header begins with its row: numbers, totals and the chain go on from there. */
 static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *reterr)
 {
     qp_source *source = &w->meeting.import->source;
@@ -409,7 +432,8 @@ static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *s
 }
 
 /* A session that an earlier import stored gets what came since: as an append would store it, which
- * leaves its title and its metadata alone. */
+ * leaves its title and its metadata alone. turn_seq stays as it is, and index_pending lets search
+ * index the new messages later. The feed names the range that was added. */
 static quipu_status write_more(write_session *w, ent_db *db, quipu_arena *scratch,
                                quipu_error *reterr)
 {

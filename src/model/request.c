@@ -2,7 +2,12 @@
  * has another size is copied to the arena; the usual request costs one look at each content.
  *
  * Called by: generate.c and convert.c, before anything else looks at the request; agent/turn.c.
- * Pure: the caller's memory is not changed. */
+ * Pure: the caller's memory is not changed.
+ * Owns: nothing. Locks: none. On return every slice has items of this version's size, so that the
+ * code behind may index them as arrays.
+ *
+ *   request ─▶ contents ─▶ each content's parts      three levels, each of which may have been
+ *           ─▶ system, tools                         compiled with another version's structs */
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/option.h"

@@ -15,9 +15,13 @@
  * Cache marks: the provider's prompt cache covers tools, system and messages in that order, up to a
  * mark. A mark stands at the end of the fixed part (system, else tools), before the memory block
  * that ends it, and at the ends of the last two user turns, so that the next request finds the
- * prefix up to the turn before: as many marks as the API allows. Owns: the constant table
- * qp_wire_anthropic. Called by: client.c. Writers have no errors of their own: a failure sticks to
- * the JSON writer's buffer. */
+ * prefix up to the turn before: as many marks as the API allows.
+ *
+ *   tools, system ▲ its memory block ▲ │ user · assistant · user ▲ · assistant · user ▲
+ *
+ * Owns: the constant table qp_wire_anthropic. Called by: client.c, for each request. Locks: none;
+ * what a request needs while it is written is in its anthropic_state. Writers have no errors of
+ * their own: a failure sticks to the JSON writer's buffer, and client.c asks it at the end. */
 #include <string.h>
 
 #include "base/base64.h"
@@ -78,7 +82,8 @@ static void anthropic_id(qp_jsonw *writer, const char *key, quipu_str id)
 }
 
 /* Tools without a name are skipped. The mark goes on the last one written, when there is no system
- * instruction. */
+ * instruction. They are written in the request's order: another one would be another prefix to the
+ * provider's cache. */
 static void anthropic_tools(const quipu_model_request *request, bool marked, qp_jsonw *writer)
 {
     size_t last = 0;

@@ -10,7 +10,7 @@
 #include "remote/remote.h"
 
 /* A bound against a server that sends without an end; a window is far smaller. */
-#define FIND_LIST_MAX ((size_t)1 << 34)
+#define FIND_LIST_MAX ((size_t)1 << 34) /* bytes */
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
@@ -140,7 +140,8 @@ quipu_status qp_remote_search(void *ctx, const qp_call *call, const quipu_search
     return status;
 }
 
-/* The memory that a hit is, if it is one; false: it cannot be read. `server` knows the fields. */
+/* The memory that a hit is, if it is one; false: it cannot be read. `server` knows the fields. A
+ * server that does not know memories among the hits sends none; the member is missing then. */
 static bool find_take_memory(const qp_remote_server *server, qp_json_node row, quipu_arena *arena,
                              const quipu_memory **ret_memory)
 {

@@ -8,7 +8,7 @@
 #include "remote/remote.h"
 
 #define LIVE_PAGE 1000 /* sessions of one request; the server reads the state of each */
-#define LIVE_LIST_MAX ((size_t)1 << 34)
+#define LIVE_LIST_MAX ((size_t)1 << 34) /* bytes: a bound against pages without an end */
 #define LIVE_ODD '\x01' /* before the JSON text of a name that a column cannot hold */
 
 /* ---- rows of state --------------------------------------------------------------------------- */

@@ -14,7 +14,17 @@
 #include "base/uuid.h"
 #include "remote/remote.h"
 
-#define MEMORIES QUIPU_STR("memories")
+#define MEMORIES QUIPU_STR("memories") /* the route's segment, and the member of its answer */
+
+/* The routes, and what a lost answer means:
+ *
+ *   find      GET    /v1/memories                     sent again
+ *   save      POST   /v1/memories                     UNKNOWN
+ *   update    PATCH  /v1/memories/{id}                UNKNOWN
+ *   remove    DELETE /v1/memories                     UNKNOWN
+ *   status    GET    /v1/memory                       sent again
+ *   context   POST   /v1/sessions/{key}/context       UNKNOWN if it logs, else sent again
+ */
 
 /* ---- memories -------------------------------------------------------------------------------- */
 
@@ -71,7 +81,7 @@ static quipu_status memory_put_query(qp_remote_ask *ask, const quipu_memory_quer
     return QUIPU_OK;
 }
 
-/* A read: it may be sent again. */
+/* A read: it may be sent again. `no_place` with QUIPU_OK is an empty list, without a request. */
 quipu_status qp_remote_memory_find(void *ctx, const qp_call *call, const quipu_memory_query *query,
                                    quipu_arena *arena, quipu_memories *ret_memories,
                                    quipu_error *reterr)
@@ -117,7 +127,7 @@ static quipu_status memory_take_one(const qp_remote_ask *ask, quipu_arena *arena
 }
 
 /* Texts that JSON cannot hold are refused as the store refuses them, and not as a request that
- * cannot be written. */
+ * cannot be written. The field is named, which a writer of JSON could not do. */
 static quipu_status memory_text_check(const char *name, quipu_str text, quipu_error *reterr)
 {
     return text.p == NULL || qp_text_check(text, NULL) == QP_TEXT_OK
@@ -180,6 +190,7 @@ static void memory_put_patch(qp_jsonw *writer, const quipu_memory_patch *patch)
     qp_jsonw_object_end(writer);
 }
 
+/* One memory, by its id. The answer is the memory as it is now. */
 quipu_status qp_remote_memory_update(void *ctx, const qp_call *call,
                                      const quipu_memory_patch *patch, quipu_arena *arena,
                                      quipu_memories *ret_memories, quipu_error *reterr)
@@ -209,6 +220,8 @@ quipu_status qp_remote_memory_update(void *ctx, const qp_call *call,
     return status;
 }
 
+/* The query of a find, without `recent`, decides what is removed. The answer counts it: 0 is a
+ * result, and so is a key that no server can have. */
 quipu_status qp_remote_memory_remove(void *ctx, const qp_call *call,
                                      const quipu_memory_query *query, int64_t *ret_removed,
                                      quipu_error *reterr)
@@ -233,7 +246,8 @@ quipu_status qp_remote_memory_remove(void *ctx, const qp_call *call,
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-/* By the names of the route. */
+/* By the names of the route. Numbers that the server does not send are 0; a row without its
+ * session's key is refused. */
 static bool progress_take(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
     quipu_memory_progress *progress = item;
@@ -268,7 +282,8 @@ static bool progress_take(qp_json_node row, const void *ctx, quipu_arena *arena,
     return good && progress->session_key.p != NULL;
 }
 
-/* A key that no path can have names no session of a server. */
+/* A key that no path can have names no session of a server. The provider stays here: "asksModel"
+ * says that there is one, which decides the threshold that the server shows. */
 quipu_status qp_remote_memory_status(void *ctx, const qp_call *call,
                                      const quipu_memory_options *options, quipu_arena *arena,
                                      quipu_memory_status_list *ret_list, quipu_error *reterr)

@@ -28,9 +28,11 @@
 
 /* ---- the token ------------------------------------------------------------------------------- */
 
-/* Reads the first line of a file that nobody else may read.
- * A file that others may read is refused: its token may be known to them already. A line that does
- * not fit is cut, and the server refuses what is left of it: it is no token that it knows. */
+/* Reads the first line of a file that nobody else may read. A file that others may read is refused:
+ * its token may be known to them already. A line that does not fit is cut, and the server refuses
+ * what is left of it: it is no token that it knows. The mode is that of the descriptor: a name
+ * could be given to another file in between. Only the first line counts, so that an editor's
+ * newline at its end does no harm. */
 static quipu_status open_token_file(const char *path, char text[QP_REMOTE_TOKEN_MAX],
                                     quipu_error *reterr)
 {

@@ -2,7 +2,11 @@
  * history several. Called through the store's table, from any thread; owns nothing.
  * Locks: none. Texts of results lie in the caller's arena, texts of requests in the request. Reads
  * may be sent again; of the writes, appends and deletes may, and all others are UNKNOWN after a
- * lost answer: the comments below say why for each. */
+ * lost answer: the comments below say why for each.
+ *
+ *   append                 sent again: its event ids find what the first try stored
+ *   delete                 sent again: what is gone is what the first try deleted
+ *   create, fork, update   UNKNOWN: a second try would meet what the first one made */
 #include <assert.h>
 #include <string.h>
 
@@ -139,7 +143,8 @@ static quipu_status session_page(void *ctx, const qp_call *call, const qp_remote
     return status;
 }
 
-/* Whether the newest messages of a range are wanted: they come in one request. */
+/* Whether the newest messages of a range are wanted: they come in one request. More than
+ * QUIPU_BATCH_MAX of them take session_last() instead. */
 static bool session_is_last(const quipu_range *range)
 {
     return (range->flags & QUIPU_RANGE_LAST) != 0 && range->limit > 0;
@@ -194,9 +199,12 @@ static quipu_status session_pages(void *ctx, const qp_call *call, const qp_remot
 }
 
 /* The last messages, more than one request gives: their numbers follow from the session's end.
- * Others that are added meanwhile come along, and the oldest are left out for them.
- * Two kinds of requests: one for the header, whose next number is the end, then pages from the
- * computed beginning. A view has no such numbers, because a compaction leaves some out. */
+ * Others that are added meanwhile come along, and the oldest are left out for them. Two kinds of
+ * requests: one for the header, whose next number is the end, then pages from the computed
+ * beginning. A view has no such numbers, because a compaction leaves some out.
+ *
+ *   next_seq 3501, the last 1200 of it:   after = 3500 - 1200 = 2300
+ *   pages                                 2301 to 3300, 3301 to 3500, and what came meanwhile */
 static quipu_status session_last(void *ctx, const qp_call *call, const qp_remote_read *read,
                                  qp_buf *list, quipu_error *reterr)
 {
@@ -527,8 +535,14 @@ static void session_put_also(qp_jsonw *writer, const qp_append_also *also, bool 
 }
 
 /* The members of the body in the order of docs/server.md; those that say nothing are left out,
- * because the server refuses a null where it wants a number.
- * `create` and `settings` are part of the same transaction at the server. */
+ * because the server refuses a null where it wants a number. `create` and `settings` are part of
+ * the same transaction at the server.
+ *
+ *   {"create": true,                        the session is made if there is none
+ *    "expectedRevision": 7,                 compare-and-set
+ *    "settings": {…}, "uid": "…",           the uid: this life of the key, or a conflict
+ *    "event": {"changes": […], …},          state; without messages also its id, author and time
+ *    "messages": [{"eventId": "…", …}, …]} */
 static quipu_status session_put_append(qp_remote_ask *ask, qp_jsonw *writer,
                                        const qp_remote_batch *append, quipu_error *reterr)
 {

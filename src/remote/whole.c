@@ -18,8 +18,8 @@
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-/* UTF-8, with NUL too: a message may have what a column cannot hold.
- * The parts between NULs are checked one by one. */
+/* UTF-8, with NUL too: a message may have what a column cannot hold. The parts between NULs are
+ * checked one by one. The server gets such a text as JSON, where a NUL is \u0000. */
 static bool compact_is_text(quipu_str text)
 {
     while (text.n > 0) {

@@ -17,7 +17,9 @@
 #include "base/str.h"
 #include "server/spool.h"
 
-/* How a status of the library is answered. The closed list of base.h, in its order. */
+/* How a status of the library is answered. The closed list of base.h, in its order. 4xx: the
+ * request is at fault, and a repeat of it fails again. 503: come again; UNKNOWN with the same event
+ * ids, which store nothing twice. 500: a fault that no client can mend, whose text is not shown. */
 static const struct {
     quipu_status status;
     int http_status;
@@ -28,19 +30,12 @@ static const struct {
     {QUIPU_CORRUPT, 500},   {QUIPU_CANCELLED, 503}, {QUIPU_UNSUPPORTED, 501}, {QUIPU_NEWER, 500},
 };
 
-/* SQLSTATEs as quipu_error.engine_code has them, in base 36: the digits before these are the class.
- */
-#define CALL_CLASS 46656    /* 36 to the third: of "08006", 8 */
-#define CALL_SUBCLASS 1296  /* 36 to the second: of "57P03", 57P */
-#define CALL_AWAY 8         /* "08": no connection, or one that was lost */
-#define CALL_SHUT_DOWN 6757 /* "57P": the database's server starts or stops */
-
-/* Whether the store's own server is away. Nothing was done then: a write that may have arrived is
- * QUIPU_UNKNOWN. Codes of SQLite are below both classes. */
+/* Whether the store's own server is away, which src/ent_postgres says where it makes the error. A
+ * client may come again then, as to a server that is busy; any other fault of the system is 500,
+ * because nothing says that it will pass. */
 static bool call_is_away(quipu_status status, const quipu_error *error)
 {
-    return status == QUIPU_IO && (error->engine_code / CALL_CLASS == CALL_AWAY ||
-                                  error->engine_code / CALL_SUBCLASS == CALL_SHUT_DOWN);
+    return status == QUIPU_IO && strcmp(error->rule, QP_RULE_AWAY) == 0;
 }
 
 /* 500 until a handler says otherwise: an answer that was forgotten is noticed. */

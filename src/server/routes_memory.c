@@ -3,7 +3,14 @@
  * on workers.
  * Owns: nothing after a call. Called by: the table of routes. Locks: none. Statuses: 200, 204 for a
  * change by a token that may not read, 400 for a body that is wrong, 404 for a session or a memory
- * outside of the scope. */
+ * outside of the scope.
+ *
+ *   /v1/sessions/{key}/memories        of one session: list, change
+ *   /v1/memories                       by a key or by ids, of any session in the scope
+ *   /v1/memory                         how far workers have observed
+ *
+ * A memory belongs to a session, and a token to an app and a user: whose a memory is follows from
+ * its session, which is looked up each time (memory_session_check()). */
 #include <assert.h>
 #include <string.h>
 
@@ -21,7 +28,8 @@
 #define MEMORY_NAMES "one of the names that GET answers with"
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Members by the table of fields, and the enums by their names. */
+/* Members by the table of fields, and the enums by their names. The same writer as that of a remote
+ * store's requests (base/memory_json.h). */
 static void memory_put(qp_call *call, qp_jsonw *writer, const quipu_memory *memory)
 {
     qp_memory_write(writer, &call->server->memory_fields, memory);
@@ -45,8 +53,9 @@ static quipu_status memory_reply(qp_call *call, int http_status, const quipu_mem
     return qp_reply_json(&call->answer, http_status, &writer, reterr);
 }
 
-/* The newest of one kind, in the order of creation; *more is set when there are older ones.
- * One more than the limit is asked for: if it comes, there are older ones, and it is not shown. */
+/* The newest of one kind, in the order of creation; *more is set when there are older ones. One
+ * more than the limit is asked for: if it comes, there are older ones, and it is not shown. The
+ * array is open: both kinds go into one list. */
 static quipu_status memory_put_kind(qp_call *call, qp_jsonw *writer, quipu_memory_kind kind,
                                     bool *more, quipu_error *reterr)
 {
@@ -106,7 +115,8 @@ quipu_status qp_route_memory_list(qp_call *call, quipu_error *reterr)
 
 /* ---- change ---------------------------------------------------------------------------------- */
 
-/* Names the member and what it must be: a client corrects its request by this text. */
+/* Names the member and what it must be: a client corrects its request by this text. The error's
+ * field is the member, so that a program need not read the text. */
 static quipu_status memory_wrong(const char *name, const char *rule, quipu_error *reterr)
 {
     return qp_error_field(reterr, QUIPU_INVALID, "body", name, "type", "%s must be %s", name, rule);
@@ -130,8 +140,8 @@ static quipu_status memory_take_text(qp_call *call, const char *name, qp_json_no
 }
 
 /* One member of the body. "who" is for programs that act for many people, and a member only where
- * the path names no session.
- * "retire": false is refused: a retired memory does not come back by a patch. */
+ * the path names no session. "retire": false is refused: a retired memory does not come back by a
+ * patch. No member comes twice: qp_body_parse() has refused that. */
 static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node value,
                                 quipu_memory_patch *patch, quipu_error *reterr)
 {
@@ -170,7 +180,8 @@ static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node v
     return qp_body_unknown(reterr);
 }
 
-/* Whether a session lies in the identity's scope. One that does not exist lies in no scope. */
+/* Whether a session lies in the identity's scope. One that does not exist lies in no scope. The
+ * check reads call->key, which is the path's: it is lent another one and gets its own back. */
 static quipu_status memory_session_check(qp_call *call, quipu_str key, quipu_error *reterr)
 {
     const quipu_str path_key = call->key;
@@ -279,7 +290,8 @@ quipu_status qp_route_memory_update(qp_call *call, quipu_error *reterr)
 
 /* ---- by session or by ids -------------------------------------------------------------------- */
 
-/* Reads "id,id,..." into the call's arena. */
+/* Reads "id,id,..." into the call's arena. As many as a client's line of the request holds
+ * (QP_MEMORY_IDS_MAX): one allocation has room for all. */
 static quipu_status memory_read_ids(qp_call *call, quipu_str text, quipu_memory_query *query,
                                     quipu_error *reterr)
 {
@@ -336,7 +348,8 @@ static quipu_status memory_read_query(qp_call *call, quipu_memory_query *query, 
 }
 
 /* Of a list by ids, only what lies in the identity's scope: what is another's does not exist. Each
- * memory may be of another session; rows of one session mostly stand together. */
+ * memory may be of another session; rows of one session mostly stand together. The session that was
+ * checked last is remembered, so that a list of one session costs one read. */
 static quipu_status memory_keep_own(qp_call *call, quipu_memory_list *list, quipu_memory *kept,
                                     size_t *ret_count, quipu_error *reterr)
 {
@@ -361,7 +374,8 @@ static quipu_status memory_keep_own(qp_call *call, quipu_memory_list *list, quip
 }
 
 /* The memories of a query by ids that the identity may see, in the call's arena, whose texts are
- * those of *ret_list; without a scope all of them. */
+ * those of *ret_list; without a scope all of them. *ret_list is the caller's to free, when the
+ * memories were written. */
 static quipu_status memory_find_own(qp_call *call, const quipu_memory_query *query,
                                     quipu_memory_list **ret_list, quipu_memories *ret_own,
                                     quipu_error *reterr)
@@ -425,7 +439,8 @@ quipu_status qp_route_memories_find(qp_call *call, quipu_error *reterr)
 }
 
 /* The ids of what the identity may delete take the place of those that were asked for. Between the
- * two calls a memory cannot move to another session. */
+ * two calls a memory cannot move to another session. An empty list deletes nothing: the ids are an
+ * array without elements, and not absent. */
 static quipu_status memory_narrow(qp_call *call, quipu_memory_query *query, quipu_error *reterr)
 {
     quipu_memory_list *list = NULL;
@@ -445,7 +460,8 @@ static quipu_status memory_narrow(qp_call *call, quipu_memory_query *query, quip
     return status;
 }
 
-/* One transaction, as in the library; ids that do not exist are no error. */
+/* One transaction, as in the library; ids that do not exist are no error. A token that may not read
+ * gets no count: it would learn how much there was. */
 quipu_status qp_route_memories_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
@@ -494,7 +510,8 @@ static quipu_status memory_take_field(qp_call *call, qp_json_node body, qp_json_
     return qp_body_unknown(reterr);
 }
 
-/* A member of the body of a save. An enum's name that is wrong is named. */
+/* A member of the body of a save. An enum's name that is wrong is named. The four members that are
+ * no plain fields are read here, all others by the table. */
 static quipu_status memory_take_new(qp_call *call, qp_json_node body, qp_json_node name,
                                     qp_json_node value, quipu_memory *memory, quipu_error *reterr)
 {
@@ -524,7 +541,9 @@ static quipu_status memory_take_new(qp_call *call, qp_json_node body, qp_json_no
     return memory_take_field(call, body, name, memory, reterr);
 }
 
-/* The session of a scoped token must exist; with another token it need not, as in the library. */
+/* The session of a scoped token must exist; with another token it need not, as in the library.
+ * Members are read by the table of fields, those that the store sets are unknown here: a client
+ * cannot claim a number or a time. 201 with the memory as it was stored. */
 quipu_status qp_route_memories_save(qp_call *call, quipu_error *reterr)
 {
     quipu_memory memory = {.kind = (quipu_memory_kind)0};

@@ -9,7 +9,10 @@
  * where the last one ends.
  *
  * Owns: the file, the key (in libcrypto's contexts alone) and one chunk.
- * Called by: a worker until qp_spool_end(), then the loop. Locks: none. */
+ * Called by: a worker until qp_spool_end(), then the loop. Locks: none.
+ *
+ *   worker   qp_spool_new() ─▶ qp_spool_write(), again and again ─▶ qp_spool_end()
+ *   loop     qp_spool_send(), when there is room ─▶ qp_spool_is_sent() ─▶ qp_spool_free() */
 #include "server/spool.h"
 
 #include <assert.h>
@@ -49,7 +52,8 @@ struct qp_spool {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* The key is only in the contexts, which overwrite it when they are freed. */
+/* The key is only in the contexts, which overwrite it when they are freed. Nobody keeps it: what a
+ * crash leaves on the disk cannot be read by anyone. */
 static bool spool_crypt_init(spool_crypt *crypt)
 {
     uint8_t key[SPOOL_KEY];
@@ -64,6 +68,7 @@ static bool spool_crypt_init(spool_crypt *crypt)
     return ok;
 }
 
+/* On failure *ret may hold a struct that is half set up: qp_spool_free() frees it. */
 static quipu_status spool_crypt_new(spool_crypt **ret, quipu_error *reterr)
 {
     quipu_status status = qp_libcrypto_load(reterr);
@@ -77,6 +82,8 @@ static quipu_status spool_crypt_new(spool_crypt **ret, quipu_error *reterr)
                : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the encryption of an export");
 }
 
+/* Encrypted where the store is: what it keeps secret on its disk must not lie plain on another. The
+ * file has no name (base/temp_file.h), so that nothing is left of it after a crash. */
 quipu_status qp_spool_new(bool encrypted, qp_spool **ret, quipu_error *reterr)
 {
     qp_spool *self = qp_calloc(1, sizeof(*self));
@@ -103,6 +110,7 @@ quipu_status qp_spool_new(bool encrypted, qp_spool **ret, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* NULL is fine, and so is one that qp_spool_new() could not complete. */
 void qp_spool_free(qp_spool *self)
 {
     if (self == NULL) {
@@ -150,6 +158,8 @@ static quipu_status spool_put(qp_spool *self)
     return fwrite(crypt->bytes, 1, size, self->file) == size ? QUIPU_OK : QUIPU_IO;
 }
 
+/* A quipu_write_fn: the library calls it with pieces of any size. Whole chunks go to the file, the
+ * rest waits for more. stdio buffers the writes of a plain file. */
 quipu_status qp_spool_write(void *ctx, const void *bytes, size_t n)
 {
     qp_spool *self = ctx;
@@ -175,6 +185,8 @@ quipu_status qp_spool_write(void *ctx, const void *bytes, size_t n)
     return status;
 }
 
+/* Before the first byte is sent, so that an export that fails in the middle is an error with a
+ * status and not half of an answer. */
 quipu_status qp_spool_end(qp_spool *self, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -194,11 +206,13 @@ quipu_status qp_spool_end(qp_spool *self, quipu_error *reterr)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
+/* Without tags: the length that the head of the answer states. */
 int64_t qp_spool_size(const qp_spool *self)
 {
     return self->size;
 }
 
+/* Of a plain file as soon as the output has it: libevent sends the rest by itself. */
 bool qp_spool_is_sent(const qp_spool *self)
 {
     assert(self->sent <= self->size);
@@ -245,6 +259,8 @@ static quipu_status spool_open_chunk(qp_spool *self, size_t size)
     return QUIPU_OK;
 }
 
+/* One chunk a call: the loop comes back when the client has taken it, so that a slow client costs
+ * one chunk of memory. */
 quipu_status qp_spool_send(qp_spool *self, struct evbuffer *output)
 {
     const int64_t left = self->size - self->sent;

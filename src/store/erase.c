@@ -694,10 +694,10 @@ static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error
         return erase_note_left(run, &cause, reterr);
     }
     if (status != QUIPU_OK && reterr != NULL) {
-        (void)qp_error_set(reterr, status,
-                           "everything is deleted, but bytes of it may be left in the file: %s; "
-                           "repeat the call",
-                           cause.message);
+        (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
+                             "everything is deleted, but bytes of it may be left in the file: %s; "
+                             "repeat the call",
+                             cause.message);
         reterr->engine_code = cause.engine_code;
     }
     return status;

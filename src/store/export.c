@@ -10,7 +10,8 @@
  * A flat export writes each living session with all that it shows and without parents; the default
  * form writes what each session holds itself, hidden ones included, so that forks stay forks.
  *
- * Owns: the order of the lines and the buffer before the caller's write function.
+ * Owns: the order of the lines and the buffer before the caller's write function. The lines of all
+ * tables but sessions and messages are written by export_tables.c.
  * Called by: quipu_store_export(); copy.c through it.
  * Transactions: one read transaction for all of it, so that the lines agree with each other while
  * others write. SQLite cannot truncate its log meanwhile.
@@ -26,6 +27,7 @@
 #include "store/export_crypt.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
+#include "store/export_run.h"
 #include "store/fork_chain.h"
 #include "store/fork_release.h"
 #include "store/last_change.h"
@@ -38,35 +40,15 @@
 /* A chunk that is almost full, and behind it the longest line. */
 #define EXPORT_BUFFER_MAX ((size_t)QUIPU_LINE_BYTES_MAX + EXPORT_CHUNK)
 
-/* One export. `scratch` is emptied for each row: nothing in it outlives a line. The buffer collects
- * lines up to a chunk, so that the caller's function is called once for many short lines. `status`
- * and `reterr` carry a failure out of the walk over a chain, whose callback can only say
- * "enough". */
-typedef struct export_run {
-    const quipu_store *store;
-    quipu_export_options options;
-    quipu_write_fn write; /* the caller's; gets about EXPORT_CHUNK bytes at a time */
-    void *write_ctx;
-    ent_db *db; /* inside of the one read transaction */
-    quipu_arena *scratch;
-    qp_buf buf; /* lines that are not handed over yet */
-    qp_jsonw writer;
-    quipu_status status; /* of a callback that shows messages */
-    quipu_error *reterr;
-    quipu_transfer done; /* what was written so far; the footer has its counts */
-    bool consumed;       /* the caller has a part of it */
-    bool purging;        /* some messages are in the store that no session reaches */
-} export_run;
-
 /* A fork is written with the messages that it shares, as if it had no parent. */
-static bool export_is_flat(const export_run *run)
+static bool export_is_flat(const qp_export_run *run)
 {
     assert((run->options.flags & ~(uint32_t)EXPORT_FLAGS) == 0);
     return (run->options.flags & QUIPU_EXPORT_FLAT) != 0;
 }
 
 /* Only keys, uids and heads of chains: what verify compares with later. */
-static bool export_is_heads(const export_run *run)
+static bool export_is_heads(const qp_export_run *run)
 {
     assert((run->options.flags & ~(uint32_t)EXPORT_FLAGS) == 0);
     return (run->options.flags & QUIPU_EXPORT_HEADS) != 0;
@@ -75,9 +57,7 @@ static bool export_is_heads(const export_run *run)
 /* ---- lines ------------------------------------------------------------------------------------
  */
 
-/* Begin a line of this type; export_end() ends it. Between them members are written without checks:
- * the buffer remembers its first failure. */
-static void export_begin(export_run *run, const char *type)
+void qp_export_begin(qp_export_run *run, const char *type)
 {
     assert(run->buf.n < EXPORT_CHUNK);
     qp_jsonw_begin(&run->writer, &run->buf);
@@ -88,7 +68,7 @@ static void export_begin(export_run *run, const char *type)
 
 /* Hand the buffer to the caller. From then on a retry would write lines twice: the call is
  * consumed. */
-static quipu_status export_flush(export_run *run, quipu_error *reterr)
+static quipu_status export_flush(qp_export_run *run, quipu_error *reterr)
 {
     quipu_str bytes = qp_buf_str(&run->buf);
     quipu_status status = QUIPU_OK;
@@ -107,9 +87,7 @@ static quipu_status export_flush(export_run *run, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* End a line and count it; `count` is the caller's counter for lines of its type, or NULL. The
- * buffer is flushed between lines only, so that it holds at most one chunk and one line. */
-static quipu_status export_end(export_run *run, int64_t *count, quipu_error *reterr)
+quipu_status qp_export_end(qp_export_run *run, int64_t *count, quipu_error *reterr)
 {
     quipu_status status;
 
@@ -131,7 +109,7 @@ static quipu_status export_end(export_run *run, int64_t *count, quipu_error *ret
 }
 
 /* The first line. It has no type: a reader looks for the member "quipu" before anything else. */
-static quipu_status export_header(export_run *run, quipu_error *reterr)
+static quipu_status export_header(qp_export_run *run, quipu_error *reterr)
 {
     assert(run->done.lines == 0 && run->buf.n == 0);
     qp_jsonw_begin(&run->writer, &run->buf);
@@ -144,12 +122,12 @@ static quipu_status export_header(export_run *run, quipu_error *reterr)
     qp_jsonw_i64(&run->writer, QUIPU_EXPORT_MAJOR);
     qp_jsonw_key(&run->writer, QUIPU_STR("minor"));
     qp_jsonw_i64(&run->writer, QUIPU_EXPORT_MINOR);
-    return export_end(run, NULL, reterr);
+    return qp_export_end(run, NULL, reterr);
 }
 
 /* The last line. By it a reader knows a whole export from a cut one; importers compare its number
  * of sessions. */
-static quipu_status export_footer(export_run *run, quipu_error *reterr)
+static quipu_status export_footer(qp_export_run *run, quipu_error *reterr)
 {
     const quipu_transfer done = run->done;
     const struct {
@@ -160,19 +138,19 @@ static quipu_status export_footer(export_run *run, quipu_error *reterr)
                   {"states", done.states},
                   {"memories", done.memories}};
 
-    export_begin(run, "end");
+    qp_export_begin(run, "end");
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         qp_jsonw_key(&run->writer, quipu_cstr(counts[i].name));
         qp_jsonw_i64(&run->writer, counts[i].count);
     }
-    return export_end(run, NULL, reterr);
+    return qp_export_end(run, NULL, reterr);
 }
 
 /* ---- messages ---------------------------------------------------------------------------------
  */
 
 /* The event id is written as the text that callers know, not as the column's tagged bytes. */
-static quipu_status export_message(export_run *run, const qp_message *row, quipu_error *reterr)
+static quipu_status export_message(qp_export_run *run, const qp_message *row, quipu_error *reterr)
 {
     static const char *const left_out[] = {QP_EXPORT_EVENT_ID, NULL};
     quipu_str event_id = QP_STR_ABSENT;
@@ -187,17 +165,17 @@ static quipu_status export_message(export_run *run, const qp_message *row, quipu
         return qp_error_set(reterr, status, "the event id of message %lld cannot be read",
                             (long long)row->seq);
     }
-    export_begin(run, "message");
+    qp_export_begin(run, "message");
     qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_EVENT_ID));
     qp_jsonw_str(&run->writer, event_id);
     qp_export_row(&run->writer, &qp_message_entity, row, left_out);
-    return export_end(run, &run->done.messages, reterr);
+    return qp_export_end(run, &run->done.messages, reterr);
 }
 
 /* A qp_chain_fn; its own failure is kept in the run, because the walk only learns "enough". */
 static bool export_show(void *ctx, const qp_message *row)
 {
-    export_run *run = ctx;
+    qp_export_run *run = ctx;
 
     run->status = export_message(run, row, run->reterr);
     assert(run->status == QUIPU_OK || run->reterr == NULL || run->reterr->status != QUIPU_OK);
@@ -205,7 +183,7 @@ static bool export_show(void *ctx, const qp_message *row)
 }
 
 /* All that a session shows, wherever it lies: for a flat export. */
-static quipu_status export_shown(export_run *run, const qp_session *row, quipu_error *reterr)
+static quipu_status export_shown(qp_export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const int64_t from = row->first_seq;
     const int64_t to = qp_difference(row->next_seq, 1);
@@ -234,8 +212,8 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
 }
 
 /* All that a session holds itself, also what only its forks still show. */
-static quipu_status export_range(export_run *run, const qp_session *row, int64_t from, int64_t to,
-                                 quipu_error *reterr)
+static quipu_status export_range(qp_export_run *run, const qp_session *row, int64_t from,
+                                 int64_t to, quipu_error *reterr)
 {
     const qp_message_query query = {
         .order = {QP_MESSAGE_BY_SEQ(ASC)},
@@ -257,7 +235,7 @@ static quipu_status export_range(export_run *run, const qp_session *row, int64_t
 }
 
 /* All that it holds, or, while messages are purged, what sessions reach of it. */
-static quipu_status export_held(export_run *run, const qp_session *row, quipu_error *reterr)
+static quipu_status export_held(qp_export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const int64_t base = qp_session_base(row);
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -282,344 +260,12 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
     return status;
 }
 
-/* ---- state and memories -----------------------------------------------------------------------
- */
-
-/* Keys of state that meet a condition. Inside of a session the line leaves out the app and the
- * user: they are the session's. */
-static quipu_status export_states(export_run *run, const qp_state_where *where, bool in_session,
-                                  quipu_error *reterr)
-{
-    static const char *const left_out[] = {"app_name", "user_id", NULL};
-    const qp_state_query query = {
-        .order = {QP_STATE_BY_APP_NAME(ASC), QP_STATE_BY_USER_ID(ASC), QP_STATE_BY_NAME(ASC)},
-        .where = *where};
-    qp_state_iter iter;
-    qp_state row;
-    quipu_status status = qp_state_iter_begin(run->db, &query, &iter, reterr);
-
-    assert(run->db != NULL);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_state_iter_next(&iter, &row)) {
-        export_begin(run, "state");
-        qp_export_row(&run->writer, &qp_state_entity, &row, in_session ? left_out : NULL);
-        status = export_end(run, &run->done.states, reterr);
-    }
-    quipu_status ended = qp_state_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* The ids of events that only changed state: a repeat of such an event is known by its id, in the
- * new store as well. They count as no messages and are in no count of the footer. */
-static quipu_status export_state_events(export_run *run, const qp_session *row, quipu_error *reterr)
-{
-    const qp_state_event_query query = {.order = {QP_STATE_EVENT_BY_NUMBER(ASC)},
-                                        .where = {.session_number = ent_eq(row->id)}};
-    qp_state_event_iter iter;
-    qp_state_event event;
-    quipu_status status = qp_state_event_iter_begin(run->db, &query, &iter, reterr);
-
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_state_event_iter_next(&iter, &event)) {
-        export_begin(run, "state_event");
-        qp_export_row(&run->writer, &qp_state_event_entity, &event, NULL);
-        status = export_end(run, NULL, reterr);
-    }
-    quipu_status ended = qp_state_event_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* Rows that a program writes to see that the store takes writes are no data. */
-static bool export_is_probe(quipu_str model)
-{
-    const quipu_str head = QUIPU_STR(QUIPU_FACTOR_PROBE);
-
-    return model.n >= head.n && memcmp(model.p, head.p, head.n) == 0;
-}
-
-/* What was learned about the token counts of models. */
-static quipu_status export_factors(export_run *run, quipu_error *reterr)
-{
-    const qp_model_factor_query query = {.order = {QP_MODEL_FACTOR_BY_MODEL(ASC)},
-                                         .where = {.tenant = ent_eq(run->store->tenant)}};
-    qp_model_factor_iter iter;
-    qp_model_factor factor;
-    quipu_status status = qp_model_factor_iter_begin(run->db, &query, &iter, reterr);
-
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_model_factor_iter_next(&iter, &factor)) {
-        if (!export_is_probe(factor.model)) {
-            export_begin(run, "factor");
-            qp_export_row(&run->writer, &qp_model_factor_entity, &factor, NULL);
-            status = export_end(run, NULL, reterr);
-        }
-    }
-    quipu_status ended = qp_model_factor_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* Whether a memory is written now: with its session, or alone when its key has no session. */
-static quipu_status export_wanted(export_run *run, quipu_str session_key, bool alone,
-                                  bool *ret_wanted, quipu_error *reterr)
-{
-    const qp_session_where session = {.tenant = ent_eq(run->store->tenant),
-                                      .key = ent_eq(session_key)};
-    bool has_session = false;
-    quipu_status status = QUIPU_OK;
-
-    assert(session_key.p != NULL);
-    if (alone) { /* by the key: a memory names no uid */
-        status = qp_session_exists(run->db, &session, &has_session, reterr);
-    }
-    *ret_wanted = !has_session;
-    return status;
-}
-
-/* The session's observations, by the index; or, when the key is absent, those without a session:
- * for these every observation of the tenant is read. Each row is in exactly one of both walks. */
-static quipu_status export_observations(export_run *run, quipu_str key, quipu_error *reterr)
-{
-    const bool alone = key.p == NULL;
-    qp_observation_query query = {
-        .order = {QP_OBSERVATION_BY_SESSION_KEY(ASC), QP_OBSERVATION_BY_NUMBER(ASC)},
-        .where = {.tenant = ent_eq(run->store->tenant)}};
-    qp_observation_iter iter;
-    qp_observation row;
-    bool wanted = false;
-    quipu_status status;
-
-    /* A session's own by the index; all of the tenant otherwise, because there is no index of keys
-     * that no session has. */
-    if (!alone) {
-        query.where.session_key = ent_eq(key);
-    }
-    status = qp_observation_iter_begin(run->db, &query, &iter, reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_observation_iter_next(&iter, &row)) {
-        status = export_wanted(run, row.session_key, alone, &wanted, reterr);
-        if (status == QUIPU_OK && wanted) {
-            export_begin(run, "observation");
-            qp_export_row(&run->writer, &qp_observation_entity, &row, NULL);
-            status = export_end(run, &run->done.memories, reterr);
-        }
-    }
-    quipu_status ended = qp_observation_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* As export_observations(). */
-static quipu_status export_reflections(export_run *run, quipu_str key, quipu_error *reterr)
-{
-    const bool alone = key.p == NULL;
-    qp_reflection_query query = {
-        .order = {QP_REFLECTION_BY_SESSION_KEY(ASC), QP_REFLECTION_BY_NUMBER(ASC)},
-        .where = {.tenant = ent_eq(run->store->tenant)}};
-    qp_reflection_iter iter;
-    qp_reflection row;
-    bool wanted = false;
-    quipu_status status;
-
-    if (!alone) {
-        query.where.session_key = ent_eq(key);
-    }
-    status = qp_reflection_iter_begin(run->db, &query, &iter, reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_reflection_iter_next(&iter, &row)) {
-        status = export_wanted(run, row.session_key, alone, &wanted, reterr);
-        if (status == QUIPU_OK && wanted) {
-            export_begin(run, "reflection");
-            qp_export_row(&run->writer, &qp_reflection_entity, &row, NULL);
-            status = export_end(run, &run->done.memories, reterr);
-        }
-    }
-    quipu_status ended = qp_reflection_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* How far the session is observed, or, when the key is absent, the scopes of users. Jobs are not
- * written: what is due follows from the watermark. */
-static quipu_status export_scopes(export_run *run, quipu_str key, quipu_error *reterr)
-{
-    qp_memory_scope_query query = {
-        .order = {QP_MEMORY_SCOPE_BY_SCOPE(ASC)},
-        .where = {.tenant = ent_eq(run->store->tenant),
-                  .kind = qp_memory_scope_kind_is(key.p != NULL ? QP_MEMORY_SCOPE_KIND_SESSION
-                                                                : QP_MEMORY_SCOPE_KIND_USER)}};
-    qp_memory_scope_iter iter;
-    qp_memory_scope row;
-    quipu_status status;
-
-    if (key.p != NULL) {
-        query.where.scope = ent_eq(key);
-    }
-    status = qp_memory_scope_iter_begin(run->db, &query, &iter, reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_memory_scope_iter_next(&iter, &row)) {
-        export_begin(run, "memory_scope");
-        qp_export_row(&run->writer, &qp_memory_scope_entity, &row, NULL);
-        status = export_end(run, NULL, reterr);
-    }
-    quipu_status ended = qp_memory_scope_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* What was sent with the session's turns. */
-static quipu_status export_contexts(export_run *run, const qp_session *row, quipu_error *reterr)
-{
-    const qp_context_log_query query = {.order = {QP_CONTEXT_LOG_BY_SEQ(ASC)},
-                                        .where = {.session_number = ent_eq(row->id)}};
-    qp_context_log_iter iter;
-    qp_context_log sent;
-    quipu_status status = qp_context_log_iter_begin(run->db, &query, &iter, reterr);
-
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_context_log_iter_next(&iter, &sent)) {
-        export_begin(run, "context");
-        qp_export_row(&run->writer, &qp_context_log_entity, &sent, NULL);
-        status = export_end(run, NULL, reterr);
-    }
-    quipu_status ended = qp_context_log_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* Where the session's answers came to another day or model. */
-static quipu_status export_usage(export_run *run, const qp_session *row, quipu_error *reterr)
-{
-    const qp_usage_query query = {.order = {QP_USAGE_BY_SEQ(ASC)},
-                                  .where = {.session_number = ent_eq(row->id)}};
-    qp_usage_iter iter;
-    qp_usage span;
-    quipu_status status = QUIPU_OK;
-
-    assert(run->db != NULL && row->id > 0);
-    /* No answer has reported its usage: there is no row to look for. */
-    if (row->answer_count == 0) {
-        return QUIPU_OK;
-    }
-    status = qp_usage_iter_begin(run->db, &query, &iter, reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_usage_iter_next(&iter, &span)) {
-        export_begin(run, "usage");
-        qp_export_row(&run->writer, &qp_usage_entity, &span, NULL);
-        status = export_end(run, NULL, reterr);
-    }
-    quipu_status ended = qp_usage_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* Artifacts that meet a condition, each with its bytes: also those that the user has once, because
- * a line means something alone. */
-static quipu_status export_artifacts(export_run *run, const qp_artifact_where *where,
-                                     quipu_error *reterr)
-{
-    const qp_artifact_query query = {
-        .order = {QP_ARTIFACT_BY_APP_NAME(ASC), QP_ARTIFACT_BY_USER_ID(ASC),
-                  QP_ARTIFACT_BY_NAME(ASC), QP_ARTIFACT_BY_VERSION(ASC)},
-        .where = *where};
-    quipu_arena arena = QUIPU_ARENA_INIT;
-    qp_artifact_iter iter;
-    qp_artifact row;
-    quipu_status status = qp_artifact_iter_begin(run->db, &query, &iter, reterr);
-
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
-        /* One blob at a time: each may have 32 MiB, and the arena is freed behind its line. */
-        const qp_blob *blob = NULL;
-
-        status = qp_blob_get(run->db, &arena, row.tenant, row.app_name, row.user_id, row.hash,
-                             &blob, reterr);
-        if (status == QUIPU_OK) {
-            export_begin(run, "artifact");
-            qp_export_row(&run->writer, &qp_artifact_entity, &row, NULL);
-            qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_DATA));
-            qp_base64_json(&run->writer, blob->data);
-            status = export_end(run, NULL, reterr);
-        }
-        quipu_arena_free(&arena);
-    }
-    quipu_status ended = qp_artifact_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
-/* The artifacts of a key, an app and a user, unless a session has all three. */
-static quipu_status export_loose_place(export_run *run, const quipu_str place[3],
-                                       quipu_error *reterr)
-{
-    const ent_where_text tenant = ent_eq(run->store->tenant), key = ent_eq(place[0]);
-    const ent_where_text app = ent_eq(place[1]), user = ent_eq(place[2]);
-    const qp_session_where session = {
-        .tenant = tenant, .key = key, .app_name = app, .user_id = user};
-    const qp_artifact_where where = {
-        .tenant = tenant, .session_key = key, .app_name = app, .user_id = user};
-    bool has_session = false;
-    /* Without a key they are those of a user. */
-    quipu_status status =
-        place[0].n > 0 ? qp_session_exists(run->db, &session, &has_session, reterr) : QUIPU_OK;
-
-    return status != QUIPU_OK || has_session ? status : export_artifacts(run, &where, reterr);
-}
-
-/* What stands behind no session: artifacts of users, of keys that no session has, and of other
- * users than the session's. */
-static quipu_status export_loose_artifacts(export_run *run, quipu_error *reterr)
-{
-    const qp_artifact_query query = {.order = {QP_ARTIFACT_BY_SESSION_KEY(ASC),
-                                               QP_ARTIFACT_BY_APP_NAME(ASC),
-                                               QP_ARTIFACT_BY_USER_ID(ASC)},
-                                     .where = {.tenant = ent_eq(run->store->tenant)}};
-    qp_artifact_iter iter;
-    qp_artifact row;
-    quipu_str last[3] = {QP_STR_ABSENT};
-    quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_status status = qp_artifact_iter_begin(run->db, &query, &iter, reterr);
-
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_artifact_iter_next(&iter, &row)) {
-        const quipu_str place[3] = {row.session_key, row.app_name, row.user_id};
-
-        /* Rows of one place stand together: the first of them stands for all. */
-        if (last[0].p != NULL && quipu_str_eq(last[0], place[0]) &&
-            quipu_str_eq(last[1], place[1]) && quipu_str_eq(last[2], place[2])) {
-            continue;
-        }
-        /* The row's texts end with the next step of the iteration. */
-        quipu_arena_reset(&arena);
-        for (size_t i = 0; i < 3 && status == QUIPU_OK; i++) {
-            status = quipu_arena_copy(&arena, place[i], &last[i]);
-        }
-        status = status == QUIPU_OK ? export_loose_place(run, last, reterr) : status;
-    }
-    quipu_arena_free(&arena);
-    quipu_status ended = qp_artifact_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
-}
-
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
 /* A session's place among forks, by uid: numbers mean nothing in another database. With "forks" an
  * importer remembers the session until its forks follow. */
-static quipu_status export_relations(export_run *run, const qp_session *row, quipu_error *reterr)
+static quipu_status export_relations(qp_export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const qp_session *parent = NULL;
     bool has_forks = false;
@@ -649,13 +295,13 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
 
 /* The head of a session, in a line that means something alone: members of its line in an export,
  * under another type, so that no import takes it for a session. */
-static quipu_status export_head(export_run *run, const qp_session *row, quipu_error *reterr)
+static quipu_status export_head(qp_export_run *run, const qp_session *row, quipu_error *reterr)
 {
     char uid[QUIPU_UUID_TEXT_SIZE];
 
     assert(row->key.p != NULL);
     quipu_uuid_format(row->uid, uid);
-    export_begin(run, QP_EXPORT_HEAD);
+    qp_export_begin(run, QP_EXPORT_HEAD);
     qp_jsonw_key(&run->writer, QUIPU_STR("key"));
     qp_jsonw_str(&run->writer, row->key);
     qp_jsonw_key(&run->writer, QUIPU_STR("uid"));
@@ -671,28 +317,23 @@ static quipu_status export_head(export_run *run, const qp_session *row, quipu_er
         qp_jsonw_key(&run->writer, QUIPU_STR("head_hash"));
         qp_base64_json(&run->writer, row->head_hash);
     }
-    return export_end(run, &run->done.sessions, reterr);
+    return qp_export_end(run, &run->done.sessions, reterr);
 }
 
 /* What a session has by its key: artifacts, and what is known of it. */
-static quipu_status export_known(export_run *run, const qp_session *row, quipu_error *reterr)
+static quipu_status export_known(qp_export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const quipu_str key = row->key;
-    quipu_status status = export_artifacts(run,
-                                           &(qp_artifact_where){.tenant = ent_eq(row->tenant),
-                                                                .app_name = ent_eq(row->app_name),
-                                                                .user_id = ent_eq(row->user_id),
-                                                                .session_key = ent_eq(key)},
-                                           reterr);
+    quipu_status status =
+        qp_export_artifacts(run,
+                            &(qp_artifact_where){.tenant = ent_eq(row->tenant),
+                                                 .app_name = ent_eq(row->app_name),
+                                                 .user_id = ent_eq(row->user_id),
+                                                 .session_key = ent_eq(key)},
+                            reterr);
 
     assert(key.p != NULL);
-    if (status == QUIPU_OK) {
-        status = export_observations(run, key, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = export_reflections(run, key, reterr);
-    }
-    return status == QUIPU_OK ? export_scopes(run, key, reterr) : status;
+    return status == QUIPU_OK ? qp_export_memories(run, key, reterr) : status;
 }
 
 /* A session's line and all that belongs to it. A hidden session has no key, and so no memories.
@@ -704,7 +345,7 @@ static quipu_status export_known(export_run *run, const qp_session *row, quipu_e
  *     state ...      of the session
  *     state_event ... context ... usage ...
  *     artifact ... observation ... reflection ... memory_scope       by the session's key */
-static quipu_status export_session(export_run *run, const qp_session *row, quipu_error *reterr)
+static quipu_status export_session(qp_export_run *run, const qp_session *row, quipu_error *reterr)
 {
     static const char *const left_out[] = {"fork_seq", NULL};
     const bool flat = export_is_flat(run);
@@ -718,7 +359,7 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
                             "a session has the number %lld; verify the store", (long long)row->id);
     }
     quipu_arena_reset(run->scratch);
-    export_begin(run, "session");
+    qp_export_begin(run, "session");
     if (!flat) {
         status = export_relations(run, row, reterr);
     }
@@ -728,28 +369,29 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     /* A flat export names no parents, so that a fork number would mean nothing. */
     shown.updated_at = qp_last_change(row);
     qp_export_row(&run->writer, &qp_session_entity, &shown, flat ? left_out : NULL);
-    status = export_end(run, &run->done.sessions, reterr);
+    status = qp_export_end(run, &run->done.sessions, reterr);
     if (status == QUIPU_OK) {
         status = flat ? export_shown(run, row, reterr) : export_held(run, row, reterr);
     }
     if (status == QUIPU_OK) {
         /* By the whole key of the state: its app and user are the session's. */
-        status = export_states(run,
-                               &(qp_state_where){.tenant = ent_eq(run->store->tenant),
-                                                 .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
-                                                 .app_name = ent_eq(row->app_name),
-                                                 .user_id = ent_eq(row->user_id),
-                                                 .session_number = ent_eq(row->id)},
-                               true, reterr);
+        status =
+            qp_export_states(run,
+                             &(qp_state_where){.tenant = ent_eq(run->store->tenant),
+                                               .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
+                                               .app_name = ent_eq(row->app_name),
+                                               .user_id = ent_eq(row->user_id),
+                                               .session_number = ent_eq(row->id)},
+                             true, reterr);
     }
     if (status == QUIPU_OK) {
-        status = export_state_events(run, row, reterr);
+        status = qp_export_state_events(run, row, reterr);
     }
     if (status == QUIPU_OK) {
-        status = export_contexts(run, row, reterr);
+        status = qp_export_contexts(run, row, reterr);
     }
     if (status == QUIPU_OK) {
-        status = export_usage(run, row, reterr);
+        status = qp_export_usage(run, row, reterr);
     }
     return status == QUIPU_OK && row->key.p != NULL ? export_known(run, row, reterr) : status;
 }
@@ -757,7 +399,7 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
 /* Every session by its number: a fork has a larger number than its parent and comes behind it.
  * Other tenants' rows are passed over. A flat export passes over hidden sessions as well: each fork
  * writes what it shares itself; and nobody asks for the head of a hidden one. */
-static quipu_status export_sessions(export_run *run, quipu_error *reterr)
+static quipu_status export_sessions(qp_export_run *run, quipu_error *reterr)
 {
     const qp_session_query query = {.order = {QP_SESSION_BY_ID(ASC)}};
     qp_session_iter iter;
@@ -793,42 +435,33 @@ static quipu_status export_sessions(export_run *run, quipu_error *reterr)
 
 /* The whole store of the tenant, in the order of the picture above. State of apps and users comes
  * first, so that an import that is cut has stored it already. */
-static quipu_status export_all(export_run *run, quipu_error *reterr)
+static quipu_status export_all(qp_export_run *run, quipu_error *reterr)
 {
     const qp_state_scope scopes[] = {QP_STATE_SCOPE_APP, QP_STATE_SCOPE_USER};
     quipu_status status = QUIPU_OK;
 
     /* In the order of docs/export.md: apps, then users. */
     for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]) && status == QUIPU_OK; i++) {
-        status = export_states(run,
-                               &(qp_state_where){.tenant = ent_eq(run->store->tenant),
-                                                 .scope = qp_state_scope_is(scopes[i])},
-                               false, reterr);
+        status = qp_export_states(run,
+                                  &(qp_state_where){.tenant = ent_eq(run->store->tenant),
+                                                    .scope = qp_state_scope_is(scopes[i])},
+                                  false, reterr);
     }
     if (status == QUIPU_OK) {
-        status = export_factors(run, reterr);
+        status = qp_export_factors(run, reterr);
     }
     if (status == QUIPU_OK) {
         status = export_sessions(run, reterr);
     }
     if (status == QUIPU_OK) {
-        status = export_loose_artifacts(run, reterr);
+        status = qp_export_loose_artifacts(run, reterr);
     }
-    if (status == QUIPU_OK) {
-        status = export_observations(run, QP_STR_ABSENT, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = export_reflections(run, QP_STR_ABSENT, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = export_scopes(run, QP_STR_ABSENT, reterr);
-    }
-    return status;
+    return status == QUIPU_OK ? qp_export_memories(run, QP_STR_ABSENT, reterr) : status;
 }
 
 /* A fork's ancestors before the fork, oldest first, so that one session can be imported alone. Each
  * stands with all that it holds. */
-static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp_session *row,
+static quipu_status export_lineage(qp_export_run *run, quipu_arena *arena, const qp_session *row,
                                    quipu_error *reterr)
 {
     /* From the session up to its root; the rows lie in `arena`. */
@@ -856,7 +489,7 @@ static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp
 }
 
 /* One session by its key. */
-static quipu_status export_one(export_run *run, quipu_error *reterr)
+static quipu_status export_one(qp_export_run *run, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     const qp_session *row = NULL;
@@ -878,7 +511,7 @@ static quipu_status export_one(export_run *run, quipu_error *reterr)
  * counters begin anew. */
 static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
-    export_run *run = ctx;
+    qp_export_run *run = ctx;
     quipu_status status = ent_begin(db, ENT_READ, reterr);
 
     assert(!run->consumed);
@@ -912,7 +545,7 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
 }
 
 /* The caller's options, checked. */
-static quipu_status export_options(export_run *run, const quipu_export_options *options,
+static quipu_status export_options(qp_export_run *run, const quipu_export_options *options,
                                    quipu_error *reterr)
 {
     quipu_export_options *given = &run->options;
@@ -932,7 +565,7 @@ static quipu_status export_options(export_run *run, const quipu_export_options *
 
 /* On a reading connection, where the store has any: an export that takes minutes holds up no
  * writer. A store in memory has one connection, which the export keeps to itself. */
-static quipu_status export_lines(export_run *run, quipu_store *store, qp_call *within,
+static quipu_status export_lines(qp_export_run *run, quipu_store *store, qp_call *within,
                                  quipu_error *reterr)
 {
     quipu_status status;
@@ -951,7 +584,7 @@ static quipu_status export_lines(export_run *run, quipu_store *store, qp_call *w
 }
 
 /* The same, encrypted on the way to the caller: the store, or its server, knows nothing of it. */
-static quipu_status export_encrypted(export_run *run, quipu_store *store, qp_call *within,
+static quipu_status export_encrypted(qp_export_run *run, quipu_store *store, qp_call *within,
                                      quipu_error *reterr)
 {
     const quipu_export_options *options = &run->options;
@@ -977,7 +610,7 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
                                 quipu_write_fn write, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)
 {
-    export_run run = {
+    qp_export_run run = {
         .store = store, .options = QUIPU_EXPORT_OPTIONS_INIT, .write = write, .write_ctx = ctx};
     qp_call within;
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);

@@ -193,80 +193,68 @@ static quipu_status recall_memory_keep(recall_memory_read *read, const quipu_mem
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* The newest active observations of some sessions. */
-static quipu_status recall_memory_observations(recall_memory_read *read, const recall_memory_of *of,
-                                               quipu_error *reterr)
+/* A row of either kind. */
+typedef union recall_memory_row {
+    qp_observation seen;
+    qp_reflection thought;
+} recall_memory_row;
+
+/* Keeps the rows of a query, which is of the kind's own type. */
+static quipu_status recall_memory_walk(recall_memory_read *read, const recall_memory_of *of,
+                                       quipu_memory_kind kind, const void *query,
+                                       quipu_error *reterr)
 {
-    qp_observation_query query = {
-        .limit = QUIPU_RECALL_MEMORIES_MAX,
-        .order = {QP_OBSERVATION_BY_CREATED_AT(DESC), QP_OBSERVATION_BY_NUMBER(DESC)},
-        .where = {.tenant = ent_eq(read->store->tenant),
-                  .session_key = ent_in(of->keys, of->count),
-                  .retired_at = ENT_IS_NULL,
-                  .state = qp_observation_state_is(QP_OBSERVATION_STATE_ACTIVE)}};
-    qp_observation_iter iter;
-    qp_observation row;
-    quipu_status status;
+    const bool seen = kind == QUIPU_OBSERVATION;
+    const ent_view *view = seen ? &qp_observation_memory_view : &qp_reflection_memory_view;
+    ent_iter iter = {0};
+    recall_memory_row row;
+    quipu_status status = ent_iter_begin(
+        read->db, seen ? &qp_observation_entity : &qp_reflection_entity, query, &iter, reterr);
     quipu_status ended;
 
-    if (of->from > 0) {
-        query.where.source_start_index = ent_ge(of->from);
-        query.where.source_end_index = ent_le(of->to);
-    }
-    status = qp_observation_iter_begin(read->db, &query, &iter, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
-    while (status == QUIPU_OK && qp_observation_iter_next(&iter, &row)) {
-        quipu_memory memory = {.kind = QUIPU_OBSERVATION};
+    while (status == QUIPU_OK && ent_iter_next(&iter, &row)) {
+        quipu_memory memory = {.kind = kind};
 
-        ent_view_read(&qp_observation_memory_view, &row, &memory);
-        status = recall_memory_keep(read, &memory, row.number, of);
+        ent_view_read(view, &row, &memory);
+        status = recall_memory_keep(read, &memory, seen ? row.seen.number : row.thought.number, of);
     }
-    ended = qp_observation_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    ended = ent_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : recall_memory_nomem(status, reterr);
 }
 
-/* The same of reflections: rows and queries of the two entities have types of their own. */
-static quipu_status recall_memory_reflections(recall_memory_read *read, const recall_memory_of *of,
-                                              quipu_error *reterr)
-{
-    qp_reflection_query query = {
-        .limit = QUIPU_RECALL_MEMORIES_MAX,
-        .order = {QP_REFLECTION_BY_CREATED_AT(DESC), QP_REFLECTION_BY_NUMBER(DESC)},
-        .where = {.tenant = ent_eq(read->store->tenant),
-                  .session_key = ent_in(of->keys, of->count),
-                  .retired_at = ENT_IS_NULL,
-                  .state = qp_reflection_state_is(QP_REFLECTION_STATE_ACTIVE)}};
-    qp_reflection_iter iter;
-    qp_reflection row;
-    quipu_status status;
-    quipu_status ended;
-
-    if (of->from > 0) {
-        query.where.source_start_index = ent_ge(of->from);
-        query.where.source_end_index = ent_le(of->to);
-    }
-    status = qp_reflection_iter_begin(read->db, &query, &iter, reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    while (status == QUIPU_OK && qp_reflection_iter_next(&iter, &row)) {
-        quipu_memory memory = {.kind = QUIPU_REFLECTION};
-
-        ent_view_read(&qp_reflection_memory_view, &row, &memory);
-        status = recall_memory_keep(read, &memory, row.number, of);
-    }
-    ended = qp_reflection_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : recall_memory_nomem(status, reterr);
-}
-
+/* The newest active memories of some sessions. The two queries say the same: those of the two
+ * entities have types of their own. */
 static quipu_status recall_memory_both(recall_memory_read *read, const recall_memory_of *of,
                                        quipu_error *reterr)
 {
-    quipu_status status = recall_memory_observations(read, of, reterr);
+    const ent_where_text tenant = ent_eq(read->store->tenant);
+    const ent_where_text keys = ent_in(of->keys, of->count);
+    qp_observation_query seen = {
+        .limit = QUIPU_RECALL_MEMORIES_MAX,
+        .order = {QP_OBSERVATION_BY_CREATED_AT(DESC), QP_OBSERVATION_BY_NUMBER(DESC)},
+        .where = {.tenant = tenant,
+                  .session_key = keys,
+                  .retired_at = ENT_IS_NULL,
+                  .state = qp_observation_state_is(QP_OBSERVATION_STATE_ACTIVE)}};
+    qp_reflection_query thought = {
+        .limit = QUIPU_RECALL_MEMORIES_MAX,
+        .order = {QP_REFLECTION_BY_CREATED_AT(DESC), QP_REFLECTION_BY_NUMBER(DESC)},
+        .where = {.tenant = tenant,
+                  .session_key = keys,
+                  .retired_at = ENT_IS_NULL,
+                  .state = qp_reflection_state_is(QP_REFLECTION_STATE_ACTIVE)}};
+    quipu_status status;
 
-    return status == QUIPU_OK ? recall_memory_reflections(read, of, reterr) : status;
+    if (of->from > 0) {
+        seen.where.source_start_index = thought.where.source_start_index = ent_ge(of->from);
+        seen.where.source_end_index = thought.where.source_end_index = ent_le(of->to);
+    }
+    status = recall_memory_walk(read, of, QUIPU_OBSERVATION, &seen, reterr);
+    return status == QUIPU_OK ? recall_memory_walk(read, of, QUIPU_REFLECTION, &thought, reterr)
+                              : status;
 }
 
 /* The sessions of the scope. A range of messages has no memory that was made of none. */

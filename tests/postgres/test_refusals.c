@@ -7,6 +7,7 @@
 
 #include <ent/postgres.h>
 
+#include "base/error.h"
 #include "ent_postgres/libpq.h"
 #include "postgres/server_t.h"
 
@@ -125,6 +126,7 @@ static void a_server_that_is_down_fails_an_open_at_once(void **state)
 
     sv_script("halt", self->folder, "");
     T_STATUS(quipu_open(self->uri, NULL, &store, &err), QUIPU_IO);
+    assert_string_equal(err.rule, QP_RULE_AWAY);
     sv_script("resume", self->folder, "");
 }
 
@@ -224,6 +226,7 @@ static void no_failure_shows_a_password(void **state)
     reported_without(uri, QUIPU_IO, "geheim");
     T_STATUS(quipu_open(uri, NULL, &store, &err), QUIPU_IO);
     assert_non_null(strstr(err.message, "28P01"));
+    assert_string_equal(err.rule, ""); /* it is there, and refuses */
     (void)snprintf(uri, sizeof(uri), "postgresql://quipu:geheim@/nowhere?%.*s",
                    (int)strcspn(host, "&"), host);
     reported_without(uri, QUIPU_IO, "geheim");
