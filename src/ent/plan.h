@@ -46,7 +46,7 @@ typedef enum qp_operation {
     QP_OP_UPDATE_ONE, /* the same, returning the row */
     QP_OP_UPDATE_MUST_MATCH, /* as QP_OP_UPDATE, failing where no row meets the condition */
     QP_OP_DELETE,            /* where */
-    QP_OP_INDEX,             /* into the full-text index: where */
+    QP_OP_INDEX,             /* into the full-text index: where, limit mark */
     QP_OP_UNINDEX,           /* out of it: where */
     QP_OP_INDEX_CLEAR,
     QP_OP_HITS, /* words; range of the key, if any; QP_MARK_BELOW; where */

@@ -145,10 +145,25 @@ static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *rete
     return status;
 }
 
+/* Whether the limit allows one more row: its key, then its texts. */
+static bool search_fits(const ent_entity *entity, const qp_index_limit *limit, const qp_value *row)
+{
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < entity->search_count; i++) {
+        const qp_value *text = &row[entity->key_count + i];
+        bytes += text->kind == QP_TEXT ? (int64_t)text->as.text.n : 0;
+    }
+    assert(row[entity->key_count - 1].kind == QP_INT);
+    return limit->fits(limit->ctx, row[entity->key_count - 1].as.i, bytes);
+}
+
 /* For an engine that needs the texts (PostgreSQL cuts words here and not in SQL): reads the rows
- * and passes them to the engine one by one. The engine collects them; a call without a row writes
- * what it has. On failure what it collected is discarded, and the caller rolls back. */
-static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error *reterr)
+ * and passes them to the engine one by one, as far as `limit` (NULL: none) allows. The engine
+ * collects them; a call without a row writes what it has. On failure what it collected is
+ * discarded, and the caller rolls back. */
+static quipu_status search_add_rows(ent_db *db, const qp_index_limit *limit, int64_t *ret_count,
+                                    quipu_error *reterr)
 {
     const qp_searcher *searcher = db->engine->searcher;
     const ent_entity *entity = db->plan.entity;
@@ -164,6 +179,9 @@ static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error 
     }
     while (status == QUIPU_OK && is_row) {
         status = qp_cached_step(db, cached, row, &is_row, reterr);
+        if (status == QUIPU_OK && is_row && limit != NULL) {
+            is_row = search_fits(entity, limit, row);
+        }
         /* A step without a row reaches the engine, too: it writes what it collected. */
         if (status == QUIPU_OK) {
             status =
@@ -192,11 +210,33 @@ static bool search_has_match(const ent_entity *entity, const void *where)
     return (int)match.op != ENT_OP_NONE;
 }
 
+/* Plans the rows that are moved. */
+static quipu_status search_plan_move(ent_db *db, const ent_entity *entity, qp_operation operation,
+                                     const void *where, const qp_index_limit *limit,
+                                     quipu_error *reterr)
+{
+    quipu_status status;
+
+    qp_plan_begin(&db->plan, entity, db->engine, operation);
+    status = qp_where_walk(&db->plan, where, reterr);
+    if (status == QUIPU_OK && db->plan.conditions == 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "%s: which rows? The condition is empty",
+                              entity->name);
+    }
+    if (status == QUIPU_OK && limit != NULL) {
+        qp_plan_mark(&db->plan, QP_MARK_LIMIT);
+        qp_plan_bind_int(&db->plan, limit->rows);
+    }
+    return status;
+}
+
 /* Adds rows to the index, or removes them. A condition on the index itself would see it change. An
  * empty condition would move every row of the store and is refused: ent_index_clear() says that on
- * purpose. On an engine without search, removing nothing is success. */
+ * purpose. On an engine without search, removing nothing is success. `limit`: see
+ * qp_search_index_some(), or NULL. */
 static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operation operation,
-                                const void *where, int64_t *ret_count, quipu_error *reterr)
+                                const void *where, const qp_index_limit *limit, int64_t *ret_count,
+                                quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_write(db, reterr);
 
@@ -219,18 +259,13 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
                             "%s: an index is kept by conditions other than its own matches",
                             entity->name);
     }
-    qp_plan_begin(&db->plan, entity, db->engine, operation);
-    status = qp_where_walk(&db->plan, where, reterr);
-    if (status == QUIPU_OK && db->plan.conditions == 0) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "%s: which rows? The condition is empty",
-                              entity->name);
-    }
+    status = search_plan_move(db, entity, operation, where, limit, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
     /* The engine's SQL cuts the words (SQLite), or the rows come here first. */
     return operation == QP_OP_INDEX && db->engine->searcher->add_row != NULL
-               ? search_add_rows(db, ret_count, reterr)
+               ? search_add_rows(db, limit, ret_count, reterr)
                : search_run(db, ret_count, reterr);
 }
 
@@ -239,7 +274,21 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
 quipu_status ent_index_rows(ent_db *db, const ent_entity *entity, const void *where,
                             int64_t *ret_count, quipu_error *reterr)
 {
-    return search_move(db, entity, QP_OP_INDEX, where, ret_count, reterr);
+    return search_move(db, entity, QP_OP_INDEX, where, NULL, ret_count, reterr);
+}
+
+bool qp_search_reads_rows(const ent_db *db)
+{
+    return db->engine->searcher != NULL && db->engine->searcher->add_row != NULL;
+}
+
+/* See search_engine.h. */
+quipu_status qp_search_index_some(ent_db *db, const ent_entity *entity, const void *where,
+                                  const qp_index_limit *limit, int64_t *ret_count,
+                                  quipu_error *reterr)
+{
+    assert(qp_search_reads_rows(db) && limit->rows > 0);
+    return search_move(db, entity, QP_OP_INDEX, where, limit, ret_count, reterr);
 }
 
 /* See include/ent/search.h. Must run before the rows change or go: SQLite removes words by the
@@ -247,7 +296,7 @@ quipu_status ent_index_rows(ent_db *db, const ent_entity *entity, const void *wh
 quipu_status ent_unindex_rows(ent_db *db, const ent_entity *entity, const void *where,
                               int64_t *ret_count, quipu_error *reterr)
 {
-    return search_move(db, entity, QP_OP_UNINDEX, where, ret_count, reterr);
+    return search_move(db, entity, QP_OP_UNINDEX, where, NULL, ret_count, reterr);
 }
 
 /* See include/ent/search.h. The caller marks all rows as not indexed in the same transaction.

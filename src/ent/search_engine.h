@@ -103,6 +103,23 @@ bool qp_search_is_there(const ent_db *db, const ent_entity *entity);
 QUIPU_MUST_USE quipu_status qp_search_check_index(ent_db *db, const ent_entity *entity,
                                                   const ent_field *reaches, quipu_error *reterr);
 
+/* How far a call may index. It asks row after row, in the order of the key, before it adds one:
+ * `bytes` of searched texts; false: this row and those behind it are left out. */
+typedef struct qp_index_limit {
+    int64_t rows; /* that it asks for at most */
+    bool (*fits)(void *ctx, int64_t seq, int64_t bytes);
+    void *ctx;
+} qp_index_limit;
+
+/* Whether rows are read on their way into the index: an engine that has `add_row`. */
+bool qp_search_reads_rows(const ent_db *db);
+
+/* As ent_index_rows(), for such an engine and for rows of one owner: what has to be known of a row
+ * before it is added is seen when it is read for the index anyway. */
+QUIPU_MUST_USE quipu_status qp_search_index_some(ent_db *db, const ent_entity *entity,
+                                                 const void *where, const qp_index_limit *limit,
+                                                 int64_t *ret_count, quipu_error *reterr);
+
 /* How many columns the key of a searched entity has in this engine. */
 static inline size_t qp_search_keys(const qp_engine *engine, const ent_entity *entity)
 {

@@ -422,6 +422,15 @@ static void sql_chunked(sql_writer *w)
     }
 }
 
+/* A word of SQL and the number behind it, where the shape has them. */
+static void sql_number_behind(sql_writer *w, unsigned mark, const char *word)
+{
+    if (sql_peek(w) == mark && sql_take(w) == mark) {
+        sql_puts(w, word);
+        sql_next_number(w);
+    }
+}
+
 /* Columns, conditions, keyset, order, limit, lock: in the order of the shape. */
 static void sql_select(sql_writer *w)
 {
@@ -443,16 +452,8 @@ static void sql_select(sql_writer *w)
     n = sql_terms(w, terms);
     sql_after(w, terms, n, any);
     sql_order(w, terms, n);
-    if (sql_peek(w) == QP_MARK_LIMIT) {
-        (void)sql_take(w);
-        sql_puts(w, " LIMIT ");
-        sql_next_number(w);
-    }
-    if (sql_peek(w) == QP_MARK_OFFSET) {
-        (void)sql_take(w);
-        sql_puts(w, " OFFSET ");
-        sql_next_number(w);
-    }
+    sql_number_behind(w, QP_MARK_LIMIT, " LIMIT ");
+    sql_number_behind(w, QP_MARK_OFFSET, " OFFSET ");
     if (sql_peek(w) == QP_MARK_LOCK) {
         (void)sql_take(w);
         sql_puts(w, w->engine->row_lock != NULL ? w->engine->row_lock : "");
@@ -871,12 +872,12 @@ static size_t sql_search(sql_writer *w, unsigned operation)
             }
             return 0;
         }
-        /* In the order of numbers, which the primary key alone has. A planner whose statistics are
-         * older than the rows takes any index of the owner otherwise, and reads all that it has. */
+        /* A planner with old statistics reads all rows of the owner by another index otherwise. */
         if (searcher->add_row != NULL && mark == QP_MARK_OWNER) {
             sql_puts(w, " ORDER BY ");
             qp_sql_name(w->sql, w->entity->fields[w->entity->key[w->entity->key_count - 1]].column);
         }
+        sql_number_behind(w, QP_MARK_LIMIT, " LIMIT ");
         return searcher->add_row == NULL
                    ? 0
                    : qp_search_keys(w->engine, w->entity) + w->entity->search_count;

@@ -100,7 +100,9 @@ typedef enum qp_pg_type {
     QP_PG_INT8S = 1016,
     QP_PG_FLOAT8S = 1022,
     QP_PG_UUID = 2950,
-    QP_PG_UUIDS = 2951
+    QP_PG_UUIDS = 2951,
+    QP_PG_TSVECTOR = 3614,
+    QP_PG_TSVECTORS = 3643
 } qp_pg_type;
 
 /* Commands that every transaction needs. Each is prepared with its first use on a connection and

@@ -36,7 +36,7 @@ typedef struct qp_pg_index_batch {
     int64_t keys[QP_SEARCH_KEYS_MAX][SEARCH_ROWS_MAX];
     int64_t partial[SEARCH_ROWS_MAX];
     size_t ends[SEARCH_ROWS_MAX]; /* where the words of each row end in `words` */
-    qp_buf words;                 /* tsvector literals, one behind the other */
+    qp_buf words;                 /* tsvectors, one behind the other */
     const ent_entity *entity;     /* of `insert` */
     qp_statement *insert;         /* reused from batch to batch, or NULL */
 } qp_pg_index_batch;
@@ -374,7 +374,7 @@ static void search_put_insert(qp_buf *sql, const ent_entity *entity)
     search_keys(sql, entity);
     qp_buf_puts(sql, ",\"partial\",\"words\") SELECT k1");
     qp_buf_puts(sql, entity->key_count > 1 ? ",k2" : "");
-    qp_buf_puts(sql, ",p<>0,CAST(w AS tsvector)");
+    qp_buf_puts(sql, ",p<>0,w");
     search_put_batch(sql, entity);
     qp_buf_puts(sql, " ON CONFLICT (");
     search_keys(sql, entity);
@@ -390,8 +390,7 @@ static void search_put_insert_apart(qp_buf *sql, const ent_entity *entity)
     search_table(sql, entity);
     qp_buf_puts(sql, " (\"" QP_SHARD_COLUMN "\",");
     search_keys(sql, entity);
-    qp_buf_printf(sql, ",\"partial\",\"words\") SELECT k1 & %d,k1,k2,p<>0,CAST(w AS tsvector)",
-                  ENT_SHARD_MAX);
+    qp_buf_printf(sql, ",\"partial\",\"words\") SELECT k1 & %d,k1,k2,p<>0,w", ENT_SHARD_MAX);
     search_put_batch(sql, entity);
     qp_buf_puts(sql, " ON CONFLICT (\"" QP_SHARD_COLUMN "\",");
     search_keys(sql, entity);
@@ -415,7 +414,7 @@ static void search_put_compare(qp_buf *sql, const ent_entity *entity)
         search_put_key(sql, entity, 1);
         qp_buf_puts(sql, "=k2");
     }
-    qp_buf_puts(sql, " WHERE \"words\" IS DISTINCT FROM CAST(w AS tsvector) "
+    qp_buf_puts(sql, " WHERE \"words\" IS DISTINCT FROM w "
                      "OR \"partial\" IS DISTINCT FROM (p<>0)");
 }
 
@@ -432,7 +431,7 @@ static void search_put_compare_apart(qp_buf *sql, const ent_entity *entity)
     search_key(sql, entity, 0);
     qp_buf_puts(sql, "=$1[1]) AS i ON i.");
     search_key(sql, entity, 1);
-    qp_buf_puts(sql, "=k2 WHERE \"words\" IS DISTINCT FROM CAST(w AS tsvector) "
+    qp_buf_puts(sql, "=k2 WHERE \"words\" IS DISTINCT FROM w "
                      "OR \"partial\" IS DISTINCT FROM (p<>0)");
 }
 
@@ -496,7 +495,7 @@ static quipu_status search_flush(qp_pg *conn, const ent_entity *entity, qp_state
         lists[n] = (qp_list_operand){.items = rows->keys[n], .kind = QP_INT};
     }
     lists[n++] = (qp_list_operand){.items = rows->partial, .kind = QP_INT};
-    lists[n++] = (qp_list_operand){.items = words, .kind = QP_TEXT};
+    lists[n++] = (qp_list_operand){.items = words, .kind = QP_WORDS};
     for (size_t i = 0; i < n; i++) {
         lists[i].n = rows->count;
         values[i] = (qp_value){.kind = QP_LIST, .as.list = &lists[i]};

@@ -21,7 +21,7 @@
 extern const qp_searcher qp_pg_searcher;
 extern const qp_searcher qp_pg_citus_searcher; /* of a distributed store */
 
-/* Appends the texts of a row as a tsvector literal; *ret_partial: it did not hold everything. */
+/* Appends the texts of a row as a binary tsvector; *ret_partial: it did not hold everything. */
 quipu_status qp_pg_put_words(const quipu_str *texts, size_t n, qp_buf *out, bool *ret_partial);
 
 /* Migration: the statements that create an index, and whether it exists. */

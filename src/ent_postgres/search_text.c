@@ -1,13 +1,15 @@
-/* Words as PostgreSQL reads them: a tsvector literal for a row, tsqueries for a query.
+/* Words as PostgreSQL reads them: a binary tsvector for a row, tsqueries for a query.
  *
  * Owns: the encoding of both; the words themselves come from ent/words.h and ent/match.h.
  * Called by: search.c for rows, stmt.c (QP_WORDS) for queries. Words hold letters and digits only,
- * so that nothing in a literal has to be escaped.
+ * so that nothing has to be escaped.
  *
  * A row's words are collected in a hash table (open addressing, linear probing) with a linked list
- * of positions each, then written as 'word':1,5,9 in the order of their first use.
+ * of positions each, then written in the server's order. A literal costs the server several times
+ * as much to read: character by character, and each position as a decimal number.
  * Locks: none; everything lies in the caller's arena. */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,7 +26,8 @@
 /* One distinct word of the row. */
 typedef struct search_text_word {
     uint64_t hash;
-    size_t at; /* of its letters in `letters` */
+    size_t at;     /* of its letters in `letters` */
+    const char *p; /* these letters, once all words are read */
     uint16_t n;
     uint16_t count; /* positions so far */
     uint16_t first; /* the first position, 0: none */
@@ -123,23 +126,49 @@ static void search_text_place(search_text_row *row, search_text_word *word, size
     word->last = (uint16_t)position;
 }
 
-/* The tsvector literal; a word without positions is written without them. */
-static void search_text_write(const search_text_row *row, qp_buf *out)
+/* The server's order of the words of a tsvector: by bytes, a beginning first. */
+static int search_text_compare(const void *a, const void *b)
 {
-    assert(out != NULL);
+    const search_text_word *one = a;
+    const search_text_word *other = b;
+
+    return qp_str_cmp((quipu_str){one->p, one->n}, (quipu_str){other->p, other->n});
+}
+
+/* An int2 in network byte order. */
+static void search_text_int2(qp_buf *out, unsigned number)
+{
+    assert(number <= UINT16_MAX);
+    qp_buf_putc(out, (char)(unsigned char)(number >> 8));
+    qp_buf_putc(out, (char)(unsigned char)(number & 0xff));
+}
+
+/* The tsvector in its binary format:
+ *
+ *   int4 count   then for each word: letters, NUL, int2 count of positions, int2 each
+ *
+ * The words are in order: what the server stores is then, byte by byte, what it stores for a
+ * literal, so that a check may compare it with rows of older programs. */
+static void search_text_write(search_text_row *row, qp_buf *out)
+{
+    assert(out != NULL && row->count <= QP_PG_WORDS_BYTES_MAX);
+    for (size_t i = 0; i < row->count; i++) {
+        row->words[i].p = qp_buf_str(&row->letters).p + row->words[i].at;
+    }
+    if (row->count > 1) {
+        qsort(row->words, row->count, sizeof(*row->words), search_text_compare);
+    }
+    search_text_int2(out, (unsigned)(row->count >> 16));
+    search_text_int2(out, (unsigned)(row->count & UINT16_MAX));
     for (size_t i = 0; i < row->count; i++) {
         const search_text_word *word = &row->words[i];
-        char before = ':';
 
-        qp_buf_putc(out, '\'');
-        qp_buf_put(out, (quipu_str){qp_buf_str(&row->letters).p + word->at, word->n});
-        qp_buf_putc(out, '\'');
+        qp_buf_put(out, (quipu_str){word->p, word->n});
+        qp_buf_putc(out, '\0');
+        search_text_int2(out, word->count);
         for (unsigned at = word->first; at != 0; at = row->next[at]) {
-            qp_buf_putc(out, before);
-            qp_buf_u64(out, at);
-            before = ',';
+            search_text_int2(out, at);
         }
-        qp_buf_putc(out, ' ');
     }
 }
 

@@ -142,6 +142,10 @@ static qp_value value_item(const qp_list_operand *list, size_t at)
     case QP_UUID:
         item.as.uuid = ((const quipu_uuid *)list->items)[at];
         break;
+    /* The words of rows, as search_text.c encodes them. */
+    case QP_WORDS:
+        item.as.text = ((const quipu_str *)list->items)[at];
+        break;
     /* No schema has lists of such items. */
     default:
         item.kind = QP_NULL;
@@ -166,6 +170,10 @@ static Oid value_list_type(const qp_list_operand *list, Oid *ret_item)
     if (list->labels == NULL && list->kind == QP_UUID) {
         *ret_item = QP_PG_UUID;
         return QP_PG_UUIDS;
+    }
+    if (list->labels == NULL && list->kind == QP_WORDS) {
+        *ret_item = QP_PG_TSVECTOR;
+        return QP_PG_TSVECTORS;
     }
     *ret_item = QP_PG_TEXT;
     return QP_PG_TEXTS;

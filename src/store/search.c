@@ -200,7 +200,8 @@ quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr)
 typedef struct search_budget {
     int64_t messages;
     int64_t bytes;
-    bool used; /* by one message at least */
+    bool used;  /* by one message at least */
+    int64_t to; /* of the session at work: the last number that is indexed or passed over */
 } search_budget;
 
 /* One batch. The work may run again, and begins with `before` then; the walk becomes `after` only
@@ -247,45 +248,62 @@ static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_are
     return qp_session_find(db, scratch, &query, ret, reterr);
 }
 
-/* The number up to which messages fit into the budget, which shrinks. One message always fits,
- * however long it is: otherwise the walk would never pass it. */
-static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t target,
-                                   search_budget *budget, int64_t *ret_to, int64_t *ret_count,
-                                   quipu_error *reterr)
+/* Whether a message fits into the budget, which shrinks; the first that does not ends it. One
+ * message always fits, however long it is: otherwise the walk would never pass it. Only the content
+ * is indexed, so that only its bytes count. */
+static bool search_spend(void *ctx, int64_t seq, int64_t bytes)
+{
+    search_budget *budget = ctx;
+
+    assert(budget->messages >= 0 && seq <= budget->to);
+    budget->bytes -= bytes;
+    if (budget->messages == 0 || (budget->bytes < 0 && budget->used)) {
+        budget->to = seq - 1; /* for the next transaction */
+        budget->messages = 0;
+        return false;
+    }
+    budget->used = true;
+    budget->messages--;
+    return true;
+}
+
+/* Indexes the messages behind the watermark that fit, and counts them, in one read of them. */
+static quipu_status search_add_some(ent_db *db, const qp_session *row, search_budget *budget,
+                                    int64_t *ret_count, quipu_error *reterr)
+{
+    const qp_message_where where = {.session_id = ent_eq(row->id),
+                                    .seq = ent_between(qp_sum(row->indexed_seq, 1), budget->to)};
+    const qp_index_limit limit = {budget->messages + 1, search_spend, budget};
+
+    return qp_search_index_some(db, &qp_message_entity, &where, &limit, ret_count, reterr);
+}
+
+/* The same where the engine's statement reads and indexes: by another read before it. */
+static quipu_status search_measure(ent_db *db, const qp_session *row, search_budget *budget,
+                                   int64_t *ret_count, quipu_error *reterr)
 {
     const qp_message_query query = {
         .limit = budget->messages + 1,
         .order = {QP_MESSAGE_BY_SEQ(ASC)},
         .where = {.session_id = ent_eq(row->id),
-                  .seq = ent_between(qp_sum(row->indexed_seq, 1), target)}};
+                  .seq = ent_between(qp_sum(row->indexed_seq, 1), budget->to)}};
     int64_t count = 0;
-    int64_t to = target;
     qp_message_iter iter;
     qp_message message;
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
 
-    assert(budget->messages > 0 && row->index_pending);
     if (status != QUIPU_OK) {
         return status;
     }
-    while (qp_message_iter_next(&iter, &message)) {
-        /* Only the content is indexed, so that only its bytes count. */
-        budget->bytes -= (int64_t)message.content.n;
-        if (budget->messages == 0 || (budget->bytes < 0 && budget->used)) {
-            to = message.seq - 1; /* for the next transaction */
-            budget->messages = 0;
-            break;
-        }
+    while (qp_message_iter_next(&iter, &message) &&
+           search_spend(budget, message.seq, (int64_t)message.content.n)) {
         count++;
-        budget->used = true;
-        budget->messages--;
     }
     status = qp_message_iter_end(&iter, reterr);
-    if (status == QUIPU_OK) {
-        assert(count >= 0 && count <= QUIPU_INDEX_BATCH);
-        *ret_to = to;
-        *ret_count = count;
+    if (status == QUIPU_OK && count > 0) {
+        status = search_add(db, row->id, qp_sum(row->indexed_seq, 1), budget->to, reterr);
     }
+    *ret_count = count;
     return status;
 }
 
@@ -318,10 +336,12 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
         walk->target = to; /* what comes later is the next walk's */
     }
     if (row->index_pending) {
-        status = search_measure(db, row, to, budget, &to, &count, reterr);
-    }
-    if (status == QUIPU_OK && count > 0) {
-        status = search_add(db, row->id, qp_sum(row->indexed_seq, 1), to, reterr);
+        assert(budget->messages > 0);
+        budget->to = to;
+        status = qp_search_reads_rows(db) ? search_add_some(db, row, budget, &count, reterr)
+                                          : search_measure(db, row, budget, &count, reterr);
+        to = budget->to;
+        assert(count >= 0 && count <= QUIPU_INDEX_BATCH);
     }
     /* Also when nothing was indexed: numbers without messages (they were removed) are passed
      * over. */
@@ -349,7 +369,7 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
                                       quipu_error *reterr)
 {
     search_batch *batch = ctx;
-    search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
+    search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false, 0};
     quipu_status status = QUIPU_OK;
 
     assert(!batch->before.ended && ent_depth(db) > 0);
@@ -538,7 +558,7 @@ static quipu_status search_locked_work(void *ctx, ent_db *db, quipu_arena *scrat
     /* Lost in a crash, rows and watermarks are lost together and made again: so the locks of the
      * rows, for which appends wait, are not held for a flush of the log. */
     qp_db_commit_later(db);
-    batch->budget = (search_budget){QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false};
+    batch->budget = (search_budget){QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES, false, 0};
     for (size_t i = 0; i < batch->count && batch->budget.messages > 0 && status == QUIPU_OK; i++) {
         status = search_locked_session(batch, db, scratch, i, key, &moved[moved_count], reterr);
         key += batch->hidden[i] ? 0 : 1;
