@@ -455,14 +455,15 @@ static const char *doctor_advice(quipu_status status)
 /* Whether the store has this program's layout, and what an upgrade would add. */
 static void doctor_layout(doctor_job *job, quipu_store *store)
 {
-    char missing[QUIPU_LAYOUT_SIZE] = "";
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
 
-    if (quipu_store_layout(store, missing, &error) != QUIPU_OK) {
+    stats.flags = QUIPU_STATS_QUICK;
+    if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
         doctor_report(job, DOCTOR_BAD, "layout", NULL, "%s", error.message);
-    } else if (missing[0] != '\0') {
+    } else if (stats.missing[0] != '\0') {
         doctor_report(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE,
-                      "older but readable; an upgrade adds %s", missing);
+                      "older but readable; an upgrade adds %s", stats.missing);
     } else {
         doctor_report(job, DOCTOR_OK, "layout", NULL, "up to date");
     }

@@ -215,7 +215,8 @@ typedef enum quipu_checksums {
     QUIPU_CHECKSUMS_STALE /* another program has written to the file without them since */
 } quipu_checksums;
 
-#define QUIPU_COMMIT_SIZES 9 /* sizes of commits that are counted apart */
+#define QUIPU_LAYOUT_SIZE 1024 /* of what an upgrade adds, with its NUL; a longer text is cut */
+#define QUIPU_COMMIT_SIZES 9   /* sizes of commits that are counted apart */
 
 typedef struct quipu_stats {
     uint32_t struct_size;
@@ -249,6 +250,10 @@ typedef struct quipu_stats {
     int64_t jobs_leased;  /* ...those of them that a worker is at... */
     int64_t jobs_failed;  /* ...and those whose last try failed */
     uint32_t flags;       /* in: QUIPU_STATS_QUICK or 0 */
+    /* What an upgrade would add: the tables, columns and indexes that the file lacked when it was
+     * opened read-only, such as `column "title" of table "sessions"`. Empty when the file is of
+     * this program's layout, and of a store that was opened for writing, which upgrades it. */
+    char missing[QUIPU_LAYOUT_SIZE];
 } quipu_stats;
 
 #define QUIPU_STATS_INIT QUIPU_INIT(quipu_stats)
@@ -270,22 +275,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store,
                                                         const quipu_call_options *call,
                                                         quipu_stats *ret_stats,
                                                         quipu_error *reterr);
-
-#define QUIPU_LAYOUT_SIZE 1024 /* of what an upgrade adds, with its NUL; a longer text is cut */
-
-/**
- * Say what an upgrade would add to the store: tables, columns and indexes that the file lacked when
- * it was opened read-only, such as `column "title" of table "sessions"`. Empty when the file is of
- * this program's layout, and of a store that was opened for writing, which upgrades it.
- *
- * Ownership: `ret_text` is the caller's.
- * Threads:   any, same store.
- * Errors:    QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_layout(quipu_store *store,
-                                                         char ret_text[QUIPU_LAYOUT_SIZE],
-                                                         quipu_error *reterr);
 
 #define QUIPU_UPGRADE_CHECKSUMS 1u /* write a checksum on every page of the file */
 

@@ -55,7 +55,7 @@ typedef enum quipu_search_mode {
 } quipu_search_mode;
 
 /* Writes nothing. A file of an older layout is read as it is: a missing column reads as its
- * default, a missing table as empty; quipu_store_layout() lists what an upgrade would add. */
+ * default, a missing table as empty; quipu_stats.missing lists what an upgrade would add. */
 #define QUIPU_OPEN_READ_ONLY 1u
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
 #define QUIPU_OPEN_FEED 4u       /* record the changes of this store: see quipu_feed_read() */

@@ -102,14 +102,11 @@ quipu_status qpy_copy(qpy_task *task)
 quipu_status qpy_stats(qpy_task *task)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
-    char layout[QUIPU_LAYOUT_SIZE] = "";
-    quipu_status status = quipu_store_stats(task->on->store, task->call, &stats, &task->error);
+    const quipu_status status =
+        quipu_store_stats(task->on->store, task->call, &stats, &task->error);
 
-    if (status == QUIPU_OK) {
-        status = quipu_store_layout(task->on->store, layout, &task->error);
-    }
     qpy_put_struct(task, QPY_STATS_RESULT, &stats);
-    qpy_put_text(task, quipu_cstr(layout));
+    qpy_put_text(task, quipu_cstr(stats.missing));
     return status;
 }
 
