@@ -129,7 +129,6 @@ const char *app_http_load(app_http *ret_http)
         {"quipu_close", &http.close, sizeof(http.close)},
         {"quipu_free", &http.free, sizeof(http.free)},
         {"quipu_server_start", &http.start, sizeof(http.start)},
-        {"quipu_server_address", &http.address, sizeof(http.address)},
         {"quipu_server_stop", &http.stop, sizeof(http.stop)},
         {"quipu_token_add", &http.token_add, sizeof(http.token_add)},
         {"quipu_token_find", &http.token_find, sizeof(http.token_find)},
