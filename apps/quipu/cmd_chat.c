@@ -623,7 +623,7 @@ static int chat_turn(chat_run *run, quipu_str says)
     run->last = '\n';
     status = quipu_turn(run->store, run->provider, &options, &call, &arena, &result, &error);
     (void)chat_signals_turn(run, NULL);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     if (run->last != '\n') {
         fputc('\n', stdout);
     }

@@ -158,7 +158,7 @@ typedef struct quipu_call_options {
 /**
  * Create a flag that is not set. Returns NULL when memory is used up.
  *
- * Ownership: free with quipu_cancel_free().
+ * Ownership: free with quipu_free(), when no call holds it.
  * Threads:   any.
  * Errors:    NULL.
  * Since:     0.1
@@ -175,16 +175,6 @@ QUIPU_API quipu_cancel *quipu_cancel_new(void);
  * Since:     0.1
  */
 QUIPU_API void quipu_cancel_set(quipu_cancel *cancel);
-
-/**
- * Free a flag that no call holds. NULL does nothing.
- *
- * Ownership: the flag is gone.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API void quipu_cancel_free(quipu_cancel *cancel);
 
 /* ---- what a session is ----------------------------------------------------------------------- */
 

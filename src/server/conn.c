@@ -146,7 +146,7 @@ void qp_conn_close(qp_conn *conn)
     server->conn_count--;
     event_free(conn->timer);
     bufferevent_free(conn->bev);
-    quipu_cancel_free(conn->cancel);
+    quipu_free(conn->cancel);
     qp_http_reader_free(&conn->reader);
     qp_free(conn);
     if (server->stopping && server->conn_count == 0) {
@@ -715,7 +715,7 @@ void qp_conn_open(qp_server *server, int fd)
     }
     if (conn == NULL || conn->cancel == NULL || !conn_make(server, fd, conn)) {
         (void)evutil_closesocket(fd);
-        quipu_cancel_free(conn != NULL ? conn->cancel : NULL);
+        quipu_free(conn != NULL ? conn->cancel : NULL);
         qp_free(conn);
         return;
     }

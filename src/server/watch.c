@@ -75,6 +75,6 @@ void qp_watch_stop(qp_server *server)
         (void)qp_thread_join(server->watch);
         server->watch_runs = false;
     }
-    quipu_cancel_free(server->watch_cancel);
+    quipu_free(server->watch_cancel);
     server->watch_cancel = NULL;
 }

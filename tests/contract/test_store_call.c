@@ -296,8 +296,8 @@ static void waiters_give_up_each_for_its_own_reason(void **state)
     T_STR(quipu_message_at(history->messages, 0)->content, "patient");
     quipu_free(history);
     quipu_close(store);
-    quipu_cancel_free(cancels[0]);
-    quipu_cancel_free(cancels[1]);
+    quipu_free(cancels[0]);
+    quipu_free(cancels[1]);
 }
 
 static void leader_that_gives_up_at_its_deadline_hands_the_lead_on(void **state)
@@ -369,7 +369,7 @@ static quipu_status crowd_write(void *ctx, const void *bytes, size_t n)
     }
     self->cancelled = quipu_session_get(self->store, K, NULL, &call, &history, NULL);
     (void)pthread_join(thread, NULL);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     self->writer = quipu_message_append(self->store, K, quipu_messages_of(&message, 1), NULL, NULL,
                                         NULL, NULL);
     return QUIPU_OK;
@@ -410,8 +410,8 @@ static void call_with_a_set_flag_does_nothing(void **state)
     T_STATUS(quipu_session_get(store, K, NULL, &call, &history, NULL), QUIPU_CANCELLED);
     T_STATUS(quipu_store_sweep(store, &call, NULL, NULL), QUIPU_CANCELLED);
     T_STATUS(st_get_status(store, "k"), QUIPU_NOT_FOUND);
-    quipu_cancel_free(call.cancel);
-    quipu_cancel_free(NULL);
+    quipu_free(call.cancel);
+    quipu_free(NULL);
     quipu_cancel_set(NULL);
 }
 

@@ -580,7 +580,7 @@ static void wrong_calls_are_misuse(void **state)
     T_STATUS(quipu_store_export(store, NULL, mt_write, &stream, &call, NULL, NULL),
              QUIPU_CANCELLED);
     T_STATUS(quipu_store_import(store, NULL, mt_read, &stream, &call, NULL, NULL), QUIPU_CANCELLED);
-    quipu_cancel_free(cancel);
+    quipu_free(cancel);
     mt_free(&stream);
 }
 

@@ -324,7 +324,7 @@ static void a_cancelled_question_leaves_no_failure_and_no_lease(void **state)
     assert_int_equal(at.tries, 0);
     assert_int_equal(at.watermark, 0);
     assert_int_equal(at.model_calls, 1);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
 }
 
 /* Another worker comes while the model thinks, after its lease has ended by the clock. */

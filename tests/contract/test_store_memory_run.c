@@ -451,7 +451,7 @@ static void a_cancelled_run_returns_and_leaves_no_lease(void **state)
     call.cancel = quipu_cancel_new();
     quipu_cancel_set(call.cancel);
     assert_int_equal(quipu_memory_run(store, NULL, &call, NULL, NULL), QUIPU_CANCELLED);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     assert_int_equal(run_all(store).messages, 1);
 }
 

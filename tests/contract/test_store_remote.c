@@ -340,7 +340,7 @@ static void a_flag_ends_a_call_that_waits_for_a_server(void **state)
     T_STATUS(quipu_tail_next(tail, -1, &call, &history, NULL), QUIPU_CANCELLED);
     assert_int_equal(kill(world->pid, SIGCONT), 0);
     quipu_tail_close(tail);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
 }
 
 /* Also when the server was away meanwhile. */

@@ -844,7 +844,7 @@ static void a_cancelled_search_stops(void **state)
     quipu_cancel_set(call.cancel);
     T_STATUS(quipu_search(store, &options, &call, &results, NULL), QUIPU_CANCELLED);
     T_STATUS(quipu_search_index(store, &call, NULL, NULL), QUIPU_CANCELLED);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
 }
 
 int main(void)

@@ -233,7 +233,7 @@ static void cancelled_tail_says_so(void **state)
     T_STATUS(quipu_tail_next(tail, -1, &call, &batch, NULL), QUIPU_CANCELLED);
     st_append_many(store, "k", 1);
     assert_int_equal(tail_batch(tail, 1, 0), 1); /* it goes on */
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     quipu_tail_close(tail);
 }
 

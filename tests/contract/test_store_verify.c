@@ -682,7 +682,7 @@ static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
     quipu_cancel_set(cancel);
     call.cancel = cancel;
     T_STATUS(quipu_store_verify(store, 0, NULL, NULL, &call, NULL, &err), QUIPU_CANCELLED);
-    quipu_cancel_free(cancel);
+    quipu_free(cancel);
     quipu_close(store);
 }
 

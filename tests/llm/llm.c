@@ -269,7 +269,7 @@ static void turn_that_is_cancelled_keeps_what_was_said(void **state)
     assert_int_equal(quipu_message_at(history->messages, 1)->mark, QUIPU_MARK_TIMEOUT);
     assert_int_equal(quipu_message_at(history->messages, 1)->content.n, seen.text_bytes);
     quipu_free(history);
-    quipu_cancel_free(seen.cancel);
+    quipu_free(seen.cancel);
     seen = (llm_seen){.texts = 0};
     T_OK(llm_turn(store, provider, "Go on.", NULL, &seen));
     quipu_close(store);
@@ -378,7 +378,7 @@ static void call_is_cancelled_in_the_middle_and_the_next_one_answers(void **stat
     request.max_tokens = 8;
     T_OK(quipu_model_generate(provider, &request, NULL, NULL, &arena, &response, NULL));
     assert_int_equal(response.finish, QUIPU_FINISH_LENGTH);
-    quipu_cancel_free(seen.cancel);
+    quipu_free(seen.cancel);
     quipu_arena_free(&arena);
     quipu_provider_close(provider);
 }

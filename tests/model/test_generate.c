@@ -378,7 +378,7 @@ static void cancel_flag_ends_the_stream(void **state)
     qp_buf_reset(&self.script.asked);
     T_STATUS(run_go(&self), QUIPU_CANCELLED); /* the provider is not even asked */
     T_STR(qp_buf_str(&self.script.asked), "");
-    quipu_cancel_free(self.call.cancel);
+    quipu_free(self.call.cancel);
     run_end(&self);
 }
 

@@ -220,7 +220,7 @@ static void an_append_that_waits_for_its_session_can_be_cancelled(void **state)
     quipu_cancel_set(one.cancel);
     assert_int_equal(pthread_join(thread, NULL), 0);
     T_STATUS(one.status, QUIPU_CANCELLED);
-    quipu_cancel_free(one.cancel);
+    quipu_free(one.cancel);
     cl_release(pg);
     assert_int_equal(st_append(store, "a", "x"), 1);
     quipu_close(store);

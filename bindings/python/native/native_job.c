@@ -405,7 +405,7 @@ void qpy_store_free(qpy_store *store)
         if (store->worker != NULL) {
             (void)job_memory(store->worker, 0);
         }
-        quipu_cancel_free(store->closing);
+        quipu_free(store->closing);
         (void)job_memory(store, 0);
     }
 }

@@ -23,29 +23,29 @@ var names = []string{"libquipu.so.0.2", "libquipu.so", "libquipu.dylib"}
 
 // functions of libquipu that the bindings call.
 type functions struct {
-	Version, Open, Close            uintptr
-	CancelNew, CancelSet, CancelDel uintptr
-	ServiceNew, ServiceDel          uintptr
-	Create, Get, Delete             uintptr
-	List, Free                      uintptr
-	SessionDel, Append              uintptr
-	Head, Count, Event, State       uintptr
-	ArenaNew, ArenaDel              uintptr
-	Field                           uintptr
-	SessionCreate, SessionGet       uintptr
-	SessionUpdate, Recall           uintptr
-	MemorySave, MemoryFind          uintptr
-	MemoryUpdate, MemoryDelete      uintptr
-	MemoryRun, MemoryStatus         uintptr
-	MemoryStart, MemoryStop         uintptr
-	Context                         uintptr
-	SessionList, SessionRemove      uintptr
-	SessionRemoveTree, SessionFork  uintptr
-	MessageAppend, Window           uintptr
-	Compact, Uncompact, Prune       uintptr
-	Search, Usage, StateGet, Erase  uintptr
-	TailOpen, TailNext, TailClose   uintptr
-	Sweep, Encrypt, Rekey           uintptr
+	Version, Open, Close           uintptr
+	CancelNew, CancelSet           uintptr
+	ServiceNew, ServiceDel         uintptr
+	Create, Get, Delete            uintptr
+	List, Free                     uintptr
+	SessionDel, Append             uintptr
+	Head, Count, Event, State      uintptr
+	ArenaNew, ArenaDel             uintptr
+	Field                          uintptr
+	SessionCreate, SessionGet      uintptr
+	SessionUpdate, Recall          uintptr
+	MemorySave, MemoryFind         uintptr
+	MemoryUpdate, MemoryDelete     uintptr
+	MemoryRun, MemoryStatus        uintptr
+	MemoryStart, MemoryStop        uintptr
+	Context                        uintptr
+	SessionList, SessionRemove     uintptr
+	SessionRemoveTree, SessionFork uintptr
+	MessageAppend, Window          uintptr
+	Compact, Uncompact, Prune      uintptr
+	Search, Usage, StateGet, Erase uintptr
+	TailOpen, TailNext, TailClose  uintptr
+	Sweep, Encrypt, Rekey          uintptr
 }
 
 // Call holds the addresses after Load.
@@ -59,7 +59,7 @@ var load = sync.OnceValue(func() error {
 	for name, into := range map[string]*uintptr{
 		"quipu_version": &Call.Version, "quipu_open": &Call.Open, "quipu_close": &Call.Close,
 		"quipu_cancel_new": &Call.CancelNew, "quipu_cancel_set": &Call.CancelSet,
-		"quipu_cancel_free": &Call.CancelDel, "quipu_service_new": &Call.ServiceNew,
+		"quipu_service_new":  &Call.ServiceNew,
 		"quipu_service_free": &Call.ServiceDel, "quipu_service_create": &Call.Create,
 		"quipu_service_get": &Call.Get, "quipu_service_delete": &Call.Delete,
 		"quipu_service_list": &Call.List, "quipu_free": &Call.Free,
