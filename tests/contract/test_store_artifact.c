@@ -47,8 +47,10 @@ static void check_text(quipu_store *store, quipu_artifact_query query, const cha
 {
     quipu_artifact_list *list = NULL;
     quipu_error err = {0};
-    quipu_status status = quipu_artifact_get(store, &query, NULL, &list, &err);
+    quipu_status status;
 
+    query.flags |= QUIPU_ARTIFACT_BYTES;
+    status = quipu_artifact_find(store, &query, NULL, &list, &err);
     if (expected == NULL) {
         assert_int_equal(status, QUIPU_NOT_FOUND);
         return;
@@ -547,7 +549,8 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(try(store, (quipu_artifact){.kind = QUIPU_ARTIFACT_TEXT, .data = {"\xff", 1}}),
                      QUIPU_INVALID);
     assert_int_equal(try(store, (quipu_artifact){.kind = (quipu_artifact_kind)9}), QUIPU_INVALID);
-    assert_int_equal(quipu_artifact_get(store, &query, NULL, &list, NULL), QUIPU_MISUSE);
+    query.flags = QUIPU_ARTIFACT_BYTES;
+    assert_int_equal(quipu_artifact_find(store, &query, NULL, &list, NULL), QUIPU_MISUSE);
     query = (quipu_artifact_query)QUIPU_ARTIFACT_QUERY_INIT;
     assert_int_equal(quipu_artifact_find(store, &query, NULL, &list, NULL), QUIPU_MISUSE);
     query = of("ana", "s", NULL);
