@@ -54,10 +54,12 @@ bool qp_probe_begin(qp_call *call)
 static quipu_status probe_write(quipu_store *store)
 {
     quipu_call_options limits = QUIPU_CALL_OPTIONS_INIT;
+    quipu_model_report report = QUIPU_MODEL_REPORT_INIT;
 
     limits.deadline_ms = QP_PROBE_DEADLINE_MS;
-    return quipu_model_factor_learn(store, QUIPU_STR(PROBE_HEALTH_MODEL), QUIPU_FACTOR_TOKENS_MIN,
-                                    QUIPU_FACTOR_TOKENS_MIN, &limits, NULL, NULL);
+    report.estimated = report.reported = QUIPU_FACTOR_TOKENS_MIN;
+    return quipu_model_factor_get(store, QUIPU_STR(PROBE_HEALTH_MODEL), &report, &limits, NULL,
+                                  NULL);
 }
 
 /* Writes to `figures_found` only; the loop copies it when the probe has ended, so that a request is

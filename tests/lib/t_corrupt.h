@@ -234,8 +234,12 @@ static inline quipu_status t_corrupt_fill_rest(quipu_store *store)
     status = status == QUIPU_OK ? t_corrupt_say(store, "one", 13, 13) : status;
     status = status == QUIPU_OK ? t_corrupt_send(store) : status;
     status = status == QUIPU_OK ? t_corrupt_observe(store) : status;
-    return status == QUIPU_OK ? quipu_model_factor_learn(store, QUIPU_STR("model"), 1000, 1200,
-                                                         NULL, &factor, NULL)
+    return status == QUIPU_OK ? quipu_model_factor_get(
+                                    store, QUIPU_STR("model"),
+                                    &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                          .estimated = 1000,
+                                                          .reported = 1200},
+                                    NULL, &factor, NULL)
                               : status;
 }
 

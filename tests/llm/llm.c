@@ -209,7 +209,7 @@ static void talk_of_three_turns_is_kept_by_the_store(void **state)
     T_STR(quipu_message_at(history->messages, 2)->content, "What colour is it?");
     assert_int_equal(quipu_message_at(history->messages, 5)->role, QUIPU_ROLE_ASSISTANT);
     assert_true(quipu_message_at(history->messages, 5)->content.n > 0);
-    T_OK(quipu_model_factor_get(store, QUIPU_STR("local"), NULL, &factor, NULL));
+    T_OK(quipu_model_factor_get(store, QUIPU_STR("local"), NULL, NULL, &factor, NULL));
     printf("one estimated token is %.3f of the model's, by %lld reports\n",
            (double)factor.ppm / QUIPU_FACTOR_ONE, (long long)factor.samples);
     assert_true(factor.samples > 0 || seen.estimated < QUIPU_FACTOR_TOKENS_MIN);

@@ -397,7 +397,11 @@ static quipu_status verb_run(quipu_store *store, uint64_t verb, const char *key,
     case 8:
         return quipu_session_compact(store, name, 1, quipu_cstr(text), NULL, NULL, NULL);
     case 9:
-        return quipu_model_factor_learn(store, name, 100, 120, NULL, NULL, NULL);
+        return quipu_model_factor_get(
+            store, name,
+            &(quipu_model_report){
+                .struct_size = sizeof(quipu_model_report), .estimated = 100, .reported = 120},
+            NULL, NULL, NULL);
     case 10:
         return quipu_store_sweep(store, NULL, NULL, NULL);
     default:

@@ -492,7 +492,7 @@ quipu_status qpy_index(qpy_task *task)
 quipu_status qpy_factor(qpy_task *task)
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
-    const quipu_status status = quipu_model_factor_get(task->on->store, qpy_take_text(task),
+    const quipu_status status = quipu_model_factor_get(task->on->store, qpy_take_text(task), NULL,
                                                        task->call, &factor, &task->error);
 
     qpy_put_struct(task, QPY_FACTOR_RESULT, &factor);
@@ -503,11 +503,13 @@ quipu_status qpy_factor(qpy_task *task)
 quipu_status qpy_factor_learn(qpy_task *task)
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
-    const int64_t estimated = qpy_take_number(task);
-    const quipu_status status =
-        quipu_model_factor_learn(task->on->store, qpy_take_text(task), estimated,
-                                 qpy_take_number(task), task->call, &factor, &task->error);
+    quipu_model_report report = QUIPU_MODEL_REPORT_INIT;
+    quipu_status status;
 
+    report.estimated = qpy_take_number(task);
+    report.reported = qpy_take_number(task);
+    status = quipu_model_factor_get(task->on->store, qpy_take_text(task), &report, task->call,
+                                    &factor, &task->error);
     qpy_put_struct(task, QPY_FACTOR_RESULT, &factor);
     return status;
 }
