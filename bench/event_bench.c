@@ -456,7 +456,8 @@ void bench_event_flat(const bench_arguments *arguments)
     for (size_t i = 0; i < blocks; i++) {
         quipu_error error = {0};
         /* Always a new short session: it grows by what is appended. */
-        bench_ok(quipu_session_delete(few->store, LIVE_KEY, NULL, &error), &error, "delete");
+        bench_ok(quipu_session_delete(few->store, LIVE_KEY, NULL, NULL, NULL, &error), &error,
+                 "delete");
         wall_fill(few->store, LIVE_KEY, 10);
         values[i] = live_flat_append(many);
         values[blocks + i] = live_flat_append(few);

@@ -179,8 +179,9 @@ static bench_work delete_store(void *ctx)
 
     for (uint64_t i = 1; i <= DELETE_SESSIONS; i++) {
         quipu_error error = {0};
-        bench_ok(quipu_session_delete(self->sides.store, sides_key(i, key), NULL, &error), &error,
-                 "delete");
+        bench_ok(
+            quipu_session_delete(self->sides.store, sides_key(i, key), NULL, NULL, NULL, &error),
+            &error, "delete");
     }
     return (bench_work){.rows = DELETE_SESSIONS};
 }

@@ -228,21 +228,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status
 quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq, const quipu_session_new *values,
                    const quipu_call_options *call, quipu_history **ret_fork, quipu_error *reterr);
 
-/**
- * Delete a session as quipu_session_delete() does, with all its forks and their forks, in one
- * transaction. A missing session is no error. Copies that QUIPU_FORK_DEPTH_MAX made are no forks.
- *
- * Ownership: `ret_removed`, the number of sessions, may be NULL.
- * Threads:   any, same store.
- * Errors:    QUIPU_INVALID (the key is not UTF-8), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
-                                                                const quipu_call_options *call,
-                                                                int64_t *ret_removed,
-                                                                quipu_error *reterr);
-
 #ifdef __cplusplus
 }
 #endif

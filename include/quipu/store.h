@@ -420,11 +420,21 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
                                                            int64_t *ret_revision,
                                                            quipu_error *reterr);
 
+typedef struct quipu_delete_options {
+    uint32_t struct_size;
+    uint32_t flags; /* QUIPU_DELETE_* */
+} quipu_delete_options;
+
+#define QUIPU_DELETE_OPTIONS_INIT QUIPU_INIT(quipu_delete_options)
+
+/* Delete all forks of the session and their forks, too, in one transaction. Copies that
+ * QUIPU_FORK_DEPTH_MAX made are no forks. */
+#define QUIPU_DELETE_TREE 1u
+
 /**
  * Delete a session with its messages, state, observations and reflections. A missing or expired
- * session is no error; what was saved for its key is deleted too. Forks stay: the messages that
- * they share are hidden from everybody else and deleted with the last fork.
- * quipu_session_delete_tree() deletes the forks too.
+ * session is no error; what was saved for its key is deleted too. Without QUIPU_DELETE_TREE forks
+ * stay: the messages that they share are hidden from everybody else and deleted with the last fork.
  *
  * The session is gone for every reader in one transaction, and its key is free. A longer session's
  * rows follow in others, QUIPU_DELETE_BATCH messages in each, between which other writers have
@@ -433,14 +443,18 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
  * quipu_store_sweep() and quipu_erase() remove all of it; a delete, a prune, quipu_search_index()
  * and quipu_memory_run() so many transactions each, and an append that exceeds the history cap one.
  *
- * Ownership: inputs are borrowed.
+ * Ownership: `options` may be NULL, and so may `ret_removed`, the number of sessions (behind a
+ *            server 1, also when there was none).
  * Threads:   any, same store.
  * Errors:    QUIPU_INVALID (the key is not UTF-8), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE;
+ *            behind a server QUIPU_UNSUPPORTED for a tree.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_delete(quipu_store *store, quipu_str key,
+                                                           const quipu_delete_options *options,
                                                            const quipu_call_options *call,
+                                                           int64_t *ret_removed,
                                                            quipu_error *reterr);
 
 typedef struct quipu_list_options {

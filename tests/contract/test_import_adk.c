@@ -176,7 +176,8 @@ static void the_cap_of_the_store_holds_for_what_comes_in(void **state)
     quipu_free(history);
     import_check_whole(store);
     assert_int_equal(import_ok(store, path, NULL).skipped, 2);
-    T_OK(quipu_session_delete(store, QUIPU_STR("adk:demo_app/alice/sess-0001"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("adk:demo_app/alice/sess-0001"), NULL, NULL, NULL,
+                              &err));
     quipu_close(store);
 }
 

@@ -246,7 +246,7 @@ static void a_deleted_session_takes_its_own(void **state)
 
     T_NOT_SERVED("it looks into the file");
     (void)state;
-    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     check_names(store, of("ana", "s", NULL), "user:b.0");
     assert_int_equal(blobs(path), 1);
     mt_clean(store);
@@ -296,7 +296,10 @@ static void a_session_whose_key_is_damaged_takes_nothing_of_its_user(void **stat
     quipu_close(store);
     mt_sql(path, "UPDATE sessions SET key = '' WHERE key = 'f'");
     store = st_open(path);
-    T_OK(quipu_session_delete_tree(store, QUIPU_STR("s"), NULL, NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("s"),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, NULL, NULL));
     check_names(store, of("ana", "s", NULL), "user:b.0");
     mt_clean(store);
     quipu_close(store);

@@ -161,7 +161,7 @@ static void tenants_do_not_see_each_other(void **state)
     T_OK(quipu_session_list(two, NULL, NULL, &page, NULL));
     assert_int_equal(page->sessions.count, 1);
     quipu_free(page);
-    T_OK(quipu_session_delete(two, K, NULL, NULL));
+    T_OK(quipu_session_delete(two, K, NULL, NULL, NULL, NULL));
     T_STATUS(st_get_status(one, "k"), QUIPU_OK);
     quipu_close(two);
     quipu_close(one);
@@ -190,7 +190,7 @@ static void read_only_store_reads_and_refuses_to_write(void **state)
     T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_MISUSE);
     T_STATUS(quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL, NULL, &err),
              QUIPU_MISUSE);
-    T_STATUS(quipu_session_delete(store, K, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_session_delete(store, K, NULL, NULL, NULL, &err), QUIPU_MISUSE);
     values.key = K;
     T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
     quipu_close(store);

@@ -146,7 +146,7 @@ static void deleted_session_with_a_living_fork_comes_back(void **state)
     mt_fork(store, "k", 2, "f");
     only.key = QUIPU_STR("k");
     mt_stream stream = mt_export(store, &only);
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, &err));
     done = mt_import(store, &stream);
     assert_int_equal(done.sessions, 1);
     history = st_get(store, "k", NULL);
@@ -259,7 +259,7 @@ static void flat_export_makes_sessions_of_forks(void **state)
         quipu_free(a);
         quipu_free(b);
     }
-    T_OK(quipu_session_delete(other, QUIPU_STR("root"), NULL, &err));
+    T_OK(quipu_session_delete(other, QUIPU_STR("root"), NULL, NULL, NULL, &err));
     mt_clean(other);
     mt_free(&flat);
     quipu_close(store);

@@ -576,7 +576,8 @@ static void do_delete(model *m, int at)
 {
     quipu_error err = {0};
 
-    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)), NULL, &err));
+    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)), NULL, NULL, NULL,
+                              &err));
     kill_session(m, at);
 }
 
@@ -586,8 +587,10 @@ static void do_delete_tree(model *m, int at)
     int64_t want = 0;
     quipu_error err = {0};
 
-    T_OK(quipu_session_delete_tree(m->plain, quipu_cstr(key_name(m->sessions[at].key)), NULL,
-                                   &removed, &err));
+    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, &removed, &err));
     for (int i = at; i < m->count; i++) {
         if (m->sessions[i].alive && descends(m, i, at)) {
             kill_session(m, i);
@@ -861,7 +864,7 @@ static void do_expire(model *m, int at)
         assert_int_equal(removed, 1);
         break;
     case 1:
-        T_OK(quipu_session_delete(m->plain, values.key, NULL, &err));
+        T_OK(quipu_session_delete(m->plain, values.key, NULL, NULL, NULL, &err));
         break;
     case 2:
         T_OK(quipu_session_create(m->plain, &values, NULL, NULL, &err));

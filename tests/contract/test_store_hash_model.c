@@ -127,12 +127,15 @@ static quipu_status model_fork(model *self, quipu_error *err)
 
 static quipu_status model_delete(model *self, quipu_error *err)
 {
-    return quipu_session_delete(self->store, quipu_cstr(any_key(self)), NULL, err);
+    return quipu_session_delete(self->store, quipu_cstr(any_key(self)), NULL, NULL, NULL, err);
 }
 
 static quipu_status model_delete_tree(model *self, quipu_error *err)
 {
-    return quipu_session_delete_tree(self->store, quipu_cstr(any_key(self)), NULL, NULL, err);
+    return quipu_session_delete(self->store, quipu_cstr(any_key(self)),
+                                &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                        .flags = QUIPU_DELETE_TREE},
+                                NULL, NULL, err);
 }
 
 static quipu_status model_prune(model *self, quipu_error *err)
@@ -284,7 +287,7 @@ static void every_tampering_is_found_by_a_kept_head(void **state)
     st_create(self.store, "longest");
     st_append_many(self.store, "longest", 6);
     mt_stream known = heads(self.store);
-    T_OK(quipu_session_delete(self.store, QUIPU_STR("gone"), NULL, NULL));
+    T_OK(quipu_session_delete(self.store, QUIPU_STR("gone"), NULL, NULL, NULL, NULL));
     for (size_t i = 0; i < sizeof(tampers) / sizeof(tampers[0]); i++) {
         char path[T_PATH_MAX];
         mt_problems heard;

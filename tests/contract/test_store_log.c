@@ -115,7 +115,7 @@ static void secret_changes(quipu_store *store, quipu_str key)
     T_OK(quipu_session_prune(store, key, NULL, NULL, &err));
     T_OK(quipu_session_fork(store, key, 3, &fork, NULL, NULL, &err));
     T_OK(t_session_rewind(store, key, 3, QUIPU_STR(SECRET "-rewound"), NULL, &err));
-    T_OK(quipu_session_delete(store, QUIPU_STR(SECRET "-rewound"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR(SECRET "-rewound"), NULL, NULL, NULL, &err));
 }
 
 static void secret_events(quipu_store *store)

@@ -233,7 +233,8 @@ static void op_update(machine *m, int at)
 static void op_delete(machine *m, int at)
 {
     model_session *session = &m->sessions[at];
-    quipu_status status = quipu_session_delete(m->store, quipu_cstr(model_keys[at]), NULL, NULL);
+    quipu_status status =
+        quipu_session_delete(m->store, quipu_cstr(model_keys[at]), NULL, NULL, NULL, NULL);
 
     model_status(m, status, QUIPU_OK, "delete");
     *session = (model_session){.there = false};

@@ -219,7 +219,7 @@ static void check_updated(quipu_store *store, bool done)
 
 static quipu_status run_delete(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_delete(store, K, NULL, err);
+    return quipu_session_delete(store, K, NULL, NULL, NULL, err);
 }
 
 static void check_deleted(quipu_store *store, bool done)

@@ -504,7 +504,7 @@ static void no_server_has_a_key_that_no_path_can_have(void **state)
 
         T_STATUS(quipu_session_create(world->store, &values, NULL, NULL, NULL), QUIPU_INVALID);
         T_STATUS(st_get_status(world->store, keys[i]), QUIPU_NOT_FOUND);
-        T_OK(quipu_session_delete(world->store, quipu_cstr(keys[i]), NULL, NULL));
+        T_OK(quipu_session_delete(world->store, quipu_cstr(keys[i]), NULL, NULL, NULL, NULL));
     }
 }
 
@@ -828,7 +828,7 @@ static void a_delete_behind_a_lost_answer_finds_what_it_deleted_gone(void **stat
 
         fake_listen(&fake);
         store = st_open(fake.uri);
-        T_STATUS(quipu_session_delete(store, K, NULL, NULL),
+        T_STATUS(quipu_session_delete(store, K, NULL, NULL, NULL, NULL),
                  lost == 0 ? QUIPU_NOT_FOUND : QUIPU_OK);
         assert_int_equal(fake.asked, lost + 1);
         quipu_close(store);

@@ -162,7 +162,7 @@ static void prepare_full_session(quipu_store *store)
 
 static quipu_status run_delete(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_delete(store, K, NULL, err);
+    return quipu_session_delete(store, K, NULL, NULL, NULL, err);
 }
 
 static bool done_delete(quipu_store *store)

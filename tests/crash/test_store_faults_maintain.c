@@ -203,7 +203,10 @@ static void prepare_tree(quipu_store *store)
 
 static quipu_status run_delete_tree(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_delete_tree(store, K, NULL, NULL, err);
+    return quipu_session_delete(store, K,
+                                &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                        .flags = QUIPU_DELETE_TREE},
+                                NULL, NULL, err);
 }
 
 static bool done_delete_tree(quipu_store *store)

@@ -381,7 +381,7 @@ static quipu_status verb_run(quipu_store *store, uint64_t verb, const char *key,
     case 0:
         return quipu_session_create(store, &values, NULL, NULL, NULL);
     case 1:
-        return quipu_session_delete(store, name, NULL, NULL);
+        return quipu_session_delete(store, name, NULL, NULL, NULL, NULL);
     case 2:
         return t_session_erase(store, name, QUIPU_ERASE_QUICK, NULL, NULL, NULL);
     case 3:
@@ -391,7 +391,11 @@ static quipu_status verb_run(quipu_store *store, uint64_t verb, const char *key,
     case 5:
         return t_session_rewind(store, name, 1, quipu_cstr(other), NULL, NULL);
     case 6:
-        return quipu_session_delete_tree(store, name, NULL, NULL, NULL);
+        return quipu_session_delete(
+            store, name,
+            &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                    .flags = QUIPU_DELETE_TREE},
+            NULL, NULL, NULL);
     case 7:
         return t_memory_save(store, &memory, NULL, NULL, NULL);
     case 8:

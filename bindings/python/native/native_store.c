@@ -197,12 +197,11 @@ quipu_status qpy_update(qpy_task *task)
 /* The key; whether to delete its forks, too. */
 quipu_status qpy_delete(qpy_task *task)
 {
-    quipu_store *store = task->on->store;
+    quipu_delete_options options = QUIPU_DELETE_OPTIONS_INIT;
     const quipu_str key = qpy_take_text(task);
 
-    return qpy_take_number(task) != 0
-               ? quipu_session_delete_tree(store, key, task->call, NULL, &task->error)
-               : quipu_session_delete(store, key, task->call, &task->error);
+    options.flags = qpy_take_number(task) != 0 ? QUIPU_DELETE_TREE : 0;
+    return quipu_session_delete(task->on->store, key, &options, task->call, NULL, &task->error);
 }
 
 quipu_status qpy_list(qpy_task *task)

@@ -40,7 +40,7 @@ type functions struct {
 	MemoryStart, MemoryStop        uintptr
 	Context                        uintptr
 	SessionList, SessionRemove     uintptr
-	SessionRemoveTree, SessionFork uintptr
+	SessionFork                    uintptr
 	MessageAppend, Window          uintptr
 	Compact, Uncompact, Prune      uintptr
 	Search, Usage, StateGet, Erase uintptr
@@ -74,9 +74,8 @@ var load = sync.OnceValue(func() error {
 		"quipu_memory_run": &Call.MemoryRun, "quipu_memory_status": &Call.MemoryStatus,
 		"quipu_memory_start": &Call.MemoryStart, "quipu_memory_stop": &Call.MemoryStop,
 		"quipu_context_get": &Call.Context, "quipu_session_list": &Call.SessionList,
-		"quipu_session_delete":      &Call.SessionRemove,
-		"quipu_session_delete_tree": &Call.SessionRemoveTree,
-		"quipu_session_fork":        &Call.SessionFork, "quipu_message_append": &Call.MessageAppend,
+		"quipu_session_delete": &Call.SessionRemove,
+		"quipu_session_fork":   &Call.SessionFork, "quipu_message_append": &Call.MessageAppend,
 		"quipu_window_read": &Call.Window, "quipu_session_compact": &Call.Compact,
 		"quipu_session_uncompact": &Call.Uncompact, "quipu_session_prune": &Call.Prune,
 		"quipu_search": &Call.Search, "quipu_usage_get": &Call.Usage,
@@ -409,6 +408,11 @@ type UsageReport struct {
 	Next     Str
 }
 
+// DeleteOptions is quipu_delete_options.
+type DeleteOptions struct {
+	StructSize, Flags uint32
+}
+
 // EraseOptions is quipu_erase_options.
 type EraseOptions struct {
 	StructSize, Flags    uint32
@@ -710,6 +714,7 @@ const (
 	UsageBySession  = 1
 	UsageByModel    = 2
 	UsageByDay      = 4
+	DeleteTree      = 1
 	EraseQuick      = 1
 	RecallAll       = 1
 	RecallMemories  = 2
