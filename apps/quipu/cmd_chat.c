@@ -270,7 +270,8 @@ static int chat_begin(chat_run *run)
     values.key = run->key;
     values.model = run->model;
     values.channel_type = quipu_cstr("terminal");
-    status = quipu_session_get_or_create(run->store, &values, NULL, NULL, NULL, &error);
+    values.flags = QUIPU_CREATE_OR_GET;
+    status = quipu_session_create(run->store, &values, NULL, NULL, &error);
     if (status == QUIPU_OK) {
         status = chat_store_model(run, &error);
     }

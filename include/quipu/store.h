@@ -291,13 +291,15 @@ typedef struct quipu_history {
     /* With QUIPU_RANGE_STATE, from the same snapshot: <quipu/state.h>. Otherwise NULL and zero. */
     const struct quipu_state_list *state;
     quipu_time last_event_at; /* of its last event; of its creation when it has none */
+    bool created;             /* by the call that returns it: quipu_session_create() */
 } quipu_history;
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 typedef struct quipu_session_new {
     uint32_t struct_size;
-    quipu_str key; /* required */
+    uint32_t flags; /* QUIPU_CREATE_*; 0 for a fork */
+    quipu_str key;  /* required */
     quipu_str agent_id;
     quipu_str channel_type;
     quipu_str channel_id;
@@ -315,11 +317,15 @@ typedef struct quipu_session_new {
 
 #define QUIPU_SESSION_NEW_INIT QUIPU_INIT(quipu_session_new)
 
+#define QUIPU_CREATE_OR_GET 1u /* a session that exists is no error: return it as it is */
+
 /**
  * Create a session, with its initial history, in one transaction. Replaces an expired session of
- * that key.
+ * that key. With QUIPU_CREATE_OR_GET a living session of that key is returned with all its
+ * messages, atomically: when callers race, one creates the session and all return the same one.
  *
- * Ownership: free *ret_history, the new session, with quipu_free(); `ret_history` may be NULL.
+ * Ownership: free *ret_history, the session, with quipu_free(); its `created` says whether this
+ *            call made it. `ret_history` may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN,
  *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
@@ -330,21 +336,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_create(quipu_store *store,
                                                            const quipu_call_options *call,
                                                            quipu_history **ret_history,
                                                            quipu_error *reterr);
-
-/**
- * Return the session of that key with all its messages, or create it, atomically: when callers
- * race, one creates the session and all return the same one. An expired session is renewed: it is
- * empty and has a new uid.
- *
- * Ownership: free *ret_history with quipu_free(); both outputs may be NULL.
- * Threads:   any, same store.
- * Errors:    QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
- *            QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_get_or_create(
-    quipu_store *store, const quipu_session_new *values, const quipu_call_options *call,
-    quipu_history **ret_history, bool *ret_created, quipu_error *reterr);
 
 /* Which messages a read returns. All zero: every message. */
 typedef struct quipu_range {

@@ -192,7 +192,7 @@ static void read_only_store_reads_and_refuses_to_write(void **state)
              QUIPU_MISUSE);
     T_STATUS(quipu_session_delete(store, K, NULL, NULL, NULL, &err), QUIPU_MISUSE);
     values.key = K;
-    T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
+    T_OK(t_session_reuse(store, &values, NULL, NULL, NULL, &err));
     quipu_close(store);
 }
 

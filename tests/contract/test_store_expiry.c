@@ -177,7 +177,7 @@ static void check_renewal(quipu_store *store, bool get_or_create)
     values.messages.count = 0;
     values.ttl_ms = 0;
     if (get_or_create) {
-        T_OK(quipu_session_get_or_create(store, &values, NULL, &fresh, &created, &err));
+        T_OK(t_session_reuse(store, &values, NULL, &fresh, &created, &err));
         assert_true(created);
     } else {
         T_OK(quipu_session_create(store, &values, NULL, &fresh, &err));
@@ -216,7 +216,7 @@ static void sweep_removes_the_expired_and_only_them(void **state)
     create_for(store, "eternal", -1);
     st_nap();
     quipu_session_new values = st_values("renewed");
-    T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
+    T_OK(t_session_reuse(store, &values, NULL, NULL, NULL, &err));
     T_OK(quipu_store_sweep(store, NULL, &removed, &err));
     assert_int_equal(removed, QUIPU_SWEEP_BATCH * 2 + 1);
     all.flags = QUIPU_LIST_EXPIRED;

@@ -871,7 +871,7 @@ static void do_expire(model *m, int at)
         (void)add_session(m, key);
         break;
     default:
-        T_OK(quipu_session_get_or_create(m->plain, &values, NULL, NULL, &created, &err));
+        T_OK(t_session_reuse(m->plain, &values, NULL, NULL, &created, &err));
         assert_true(created);
         (void)add_session(m, key);
         break;

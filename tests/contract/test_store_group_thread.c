@@ -1,6 +1,7 @@
 /* Many threads on one store: every append is stored once, in order, without gaps and without an
  * error; racing creators get one session; readers see whole prefixes. Runs under TSan. */
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #include <pthread.h>
 
@@ -219,8 +220,7 @@ static void *racer_run(void *arg)
     quipu_session_new values = st_values("raced");
     quipu_history *history = NULL;
 
-    self->status =
-        quipu_session_get_or_create(self->store, &values, NULL, &history, &self->created, NULL);
+    self->status = t_session_reuse(self->store, &values, NULL, &history, &self->created, NULL);
     if (self->status == QUIPU_OK) {
         self->uid = history->session->uid;
     }

@@ -1,6 +1,7 @@
 /* Random histories against heads that were kept: whatever legal calls do, `verify against` finds
  * nothing lost; whatever is changed behind the library's back in what a head covers, it finds. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #define MODEL_STEPS_SHORT 150
 #define MODEL_STEPS_LONG 2500
@@ -99,7 +100,7 @@ static quipu_status model_create(model *self, quipu_error *err)
     if (t_random_below(&self->chance, 2) == 0) {
         return quipu_session_create(self->store, &values, NULL, NULL, err);
     }
-    status = quipu_session_get_or_create(self->store, &values, NULL, &history, NULL, err);
+    status = t_session_reuse(self->store, &values, NULL, &history, NULL, err);
     quipu_free(history);
     return status;
 }

@@ -270,19 +270,19 @@ static void get_or_create_creates_once_and_then_gets(void **state)
     quipu_error err = {0};
 
     values.model = QUIPU_STR("one");
-    T_OK(quipu_session_get_or_create(store, &values, NULL, &first, &created, &err));
+    T_OK(t_session_reuse(store, &values, NULL, &first, &created, &err));
     assert_true(created);
     T_STR(first->session->model, "one");
     st_append_many(store, "k", 2);
     values.model = QUIPU_STR("two");
-    T_OK(quipu_session_get_or_create(store, &values, NULL, &second, &created, &err));
+    T_OK(t_session_reuse(store, &values, NULL, &second, &created, &err));
     assert_false(created);
     T_STR(second->session->model, "one");
     assert_int_equal(second->messages.count, 2);
     assert_memory_equal(&first->session->uid, &second->session->uid, sizeof(quipu_uuid));
     quipu_free(first);
     quipu_free(second);
-    T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
+    T_OK(t_session_reuse(store, &values, NULL, NULL, NULL, &err));
 }
 
 /* ---- update -----------------------------------------------------------------------------------

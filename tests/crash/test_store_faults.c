@@ -83,7 +83,7 @@ static quipu_status run_get_or_create(quipu_store *store, quipu_error *err)
 
     fault_messages(messages);
     values.messages = quipu_messages_of(messages, 2);
-    return quipu_session_get_or_create(store, &values, NULL, NULL, NULL, err);
+    return t_session_reuse(store, &values, NULL, NULL, NULL, err);
 }
 
 static bool done_two(quipu_store *store)

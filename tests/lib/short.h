@@ -5,6 +5,30 @@
 
 #include <quipu/adk.h>
 
+/* Gets the session, or creates it; says which, when it is asked for. */
+static inline quipu_status t_session_reuse(quipu_store *store, const quipu_session_new *given,
+                                           const quipu_call_options *call,
+                                           quipu_history **ret_history, bool *ret_created,
+                                           quipu_error *reterr)
+{
+    const bool wants = ret_history != NULL || ret_created != NULL;
+    quipu_session_new values = *given;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    values.flags = QUIPU_CREATE_OR_GET;
+    status = quipu_session_create(store, &values, call, wants ? &history : NULL, reterr);
+    if (status == QUIPU_OK && ret_created != NULL) {
+        *ret_created = history->created;
+    }
+    if (status == QUIPU_OK && ret_history != NULL) {
+        *ret_history = history;
+    } else {
+        quipu_free(history);
+    }
+    return status;
+}
+
 static inline quipu_status t_message_json(const quipu_message *message, quipu_arena *arena,
                                           quipu_str *ret_json, quipu_error *reterr)
 {

@@ -150,15 +150,12 @@ static quipu_status store_put_session(qpy_task *task, quipu_status status, quipu
 /* The new session; whether an existing one is fine. */
 quipu_status qpy_create(qpy_task *task)
 {
-    const quipu_session_new values = store_take_new(task);
-    const bool exist_ok = qpy_take_number(task) != 0;
+    quipu_session_new values = store_take_new(task);
     quipu_history *history = NULL;
-    const quipu_status status =
-        exist_ok
-            ? quipu_session_get_or_create(task->on->store, &values, task->call, &history, NULL,
-                                          &task->error)
-            : quipu_session_create(task->on->store, &values, task->call, &history, &task->error);
+    quipu_status status;
 
+    values.flags = qpy_take_number(task) != 0 ? QUIPU_CREATE_OR_GET : 0;
+    status = quipu_session_create(task->on->store, &values, task->call, &history, &task->error);
     return store_put_session(task, status, history);
 }
 
