@@ -73,9 +73,25 @@ typedef enum quipu_search_mode {
 /* The key of a new file is a passphrase of 1 to 1024 bytes, from which scrypt derives its key;
  * without the flag it is one of exactly 32 bytes. An existing file says which it is. */
 #define QUIPU_OPEN_PASSPHRASE 64u
+/* Encrypt an existing plain store in a file with the key of these options, then open it; one that
+ * is encrypted with this key is just opened. The store gets its page checksums as by
+ * QUIPU_STORE_SET_CHECKSUMS, and is copied, encrypted, to `<file>-encrypting`; the copy takes the
+ * file's place in one step. The plain file, its log and its journal are then overwritten with zeros
+ * and deleted. What the file system freed, moved or copied before is out of reach, and so are
+ * backups.
+ *
+ * No program, this one included, may have the store open: the call waits until the deadline
+ * (QUIPU_BUSY), and opening it waits for the call. It needs free disk space of the file's size, and
+ * of twice that where checksums are missing. A process that ends in the middle leaves the plain
+ * store or the encrypted one; repeat the call then: it begins anew, or overwrites what is left.
+ *
+ * QUIPU_NOT_FOUND: there is no store. QUIPU_MISUSE: no key, or read-only. QUIPU_INVALID: the key has
+ * another length, the store is encrypted with another key, or verify found problems.
+ * QUIPU_UNSUPPORTED: a server, a store in memory, or no libcrypto. */
+#define QUIPU_OPEN_ENCRYPT 128u
 
 /* Writes the key or passphrase of an encrypted file, at most `size` bytes, and returns its length;
- * 0: none. Called once, by quipu_open(). */
+ * 0: none. Called once by the call that it is given to, with QUIPU_OPEN_ENCRYPT at most twice. */
 typedef size_t (*quipu_key_fn)(void *ctx, void *ret_key, size_t size);
 
 typedef struct quipu_open_options {
@@ -93,7 +109,8 @@ typedef struct quipu_open_options {
     int64_t max_bytes; /* size cap of the file: above it writes return QUIPU_FULL, reads and deletes
                         * still work; 0: none */
     quipu_key_fn key;  /* of an encrypted file: docs/encryption.md. A new file becomes one; one that
-                        * is not encrypted is refused. NULL: no encryption */
+                        * is not encrypted is refused but with QUIPU_OPEN_ENCRYPT. NULL: no
+                        * encryption */
     void *key_ctx;
     quipu_log_fn log; /* gets entries about what the store does: see <quipu/log.h>; or NULL */
     void *log_ctx;

@@ -112,7 +112,10 @@ quipu_status qpy_stats(qpy_task *task)
 
 quipu_status qpy_upgrade(qpy_task *task)
 {
-    return quipu_store_upgrade(task->on->store, QUIPU_UPGRADE_CHECKSUMS, task->call, &task->error);
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
+
+    patch.set = QUIPU_STORE_SET_CHECKSUMS;
+    return quipu_store_update(task->on->store, &patch, task->call, &task->error);
 }
 
 /* ---- verification -----------------------------------------------------------------------------

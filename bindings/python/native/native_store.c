@@ -73,21 +73,30 @@ quipu_status qpy_encrypt(qpy_task *task)
     const quipu_str uri = qpy_take_text(task);
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_str key;
+    quipu_store *store = NULL;
+    quipu_status status;
 
     store_take_key(task, &key, &options);
     qpy_take_struct(task, QPY_OPEN_OPTIONS, &options);
-    return quipu_store_encrypt(uri.p, &options, &task->error);
+    options.flags |= QUIPU_OPEN_ENCRYPT;
+    status = quipu_open(uri.p, &options, &store, &task->error);
+    quipu_close(store);
+    return status;
 }
 
 /* The new secret. */
 quipu_status qpy_rekey(qpy_task *task)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
     quipu_str key;
 
     store_take_key(task, &key, &options);
-    return quipu_rekey(task->on->store, options.key, options.key_ctx, options.flags, task->call,
-                       &task->error);
+    patch.set = (options.flags & QUIPU_OPEN_PASSPHRASE) != 0 ? QUIPU_STORE_SET_PASSPHRASE
+                                                             : QUIPU_STORE_SET_KEY;
+    patch.key = options.key;
+    patch.key_ctx = options.key_ctx;
+    return quipu_store_update(task->on->store, &patch, task->call, &task->error);
 }
 
 /* The URI, the secret or nothing, whether that is a passphrase, and the options. */

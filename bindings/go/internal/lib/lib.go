@@ -45,7 +45,7 @@ type functions struct {
 	Compact, Uncompact, Prune      uintptr
 	Search, Usage, StateGet, Erase uintptr
 	TailOpen, TailNext, TailClose  uintptr
-	Sweep, Encrypt, Rekey          uintptr
+	Sweep, StoreUpdate             uintptr
 }
 
 // Call holds the addresses after Load.
@@ -82,7 +82,7 @@ var load = sync.OnceValue(func() error {
 		"quipu_state_get": &Call.StateGet, "quipu_erase": &Call.Erase,
 		"quipu_tail_open": &Call.TailOpen, "quipu_tail_next": &Call.TailNext,
 		"quipu_tail_close": &Call.TailClose, "quipu_store_sweep": &Call.Sweep,
-		"quipu_store_encrypt": &Call.Encrypt, "quipu_rekey": &Call.Rekey,
+		"quipu_store_update": &Call.StoreUpdate,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
@@ -408,6 +408,12 @@ type UsageReport struct {
 	Next     Str
 }
 
+// StorePatch is quipu_store_patch.
+type StorePatch struct {
+	StructSize, Set uint32
+	Key, KeyCtx     uintptr
+}
+
 // DeleteOptions is quipu_delete_options.
 type DeleteOptions struct {
 	StructSize, Flags uint32
@@ -695,55 +701,58 @@ type Patch struct {
 
 // Numbers of the headers.
 const (
-	OpenReadOnly    = 1
-	OpenMustExist   = 2
-	OpenPassphrase  = 64
-	ServiceGo       = 1 | 2 | 8 | 32
-	ServiceRebase   = 64
-	KeysCamel       = 1
-	BytesStd        = 1
-	TimesRFC3339    = 2
-	GetAfter        = 1
-	RangeHeader     = 1
-	RangeLast       = 2
-	RangeView       = 4
-	AppendCreate    = 1
-	WindowCut       = 1
-	ListOldestFirst = 1
-	ListExpired     = 2
-	UsageBySession  = 1
-	UsageByModel    = 2
-	UsageByDay      = 4
-	DeleteTree      = 1
-	EraseQuick      = 1
-	RecallAll       = 1
-	RecallMemories  = 2
-	MemoryRetired   = 1
-	MemoryScope     = 2
-	MemoryFollow    = 1
-	MemoryEmbedOnly = 2
-	SetContent      = 1
-	SetPriority     = 2
-	SetSubject      = 4
-	SetRetired      = 8
-	ContextLog      = 1
-	ContextAsBefore = 2
-	PartText        = 1
-	PartThought     = 2
-	PartCall        = 3
-	PartResponse    = 4
-	PartData        = 5
-	RoleAssistant   = 2
-	RoleModel       = 5
-	RoleUser        = 1
-	RoleSystem      = 6
-	DeltaText       = 1
-	DeltaFinish     = 6
-	FinishStop      = 1
-	StatusNotFound  = -1
-	StatusExists    = -2
-	StatusConflict  = -4
-	StatusCancelled = -14
+	OpenReadOnly       = 1
+	OpenMustExist      = 2
+	OpenPassphrase     = 64
+	OpenEncrypt        = 128
+	StoreSetKey        = 2
+	StoreSetPassphrase = 4
+	ServiceGo          = 1 | 2 | 8 | 32
+	ServiceRebase      = 64
+	KeysCamel          = 1
+	BytesStd           = 1
+	TimesRFC3339       = 2
+	GetAfter           = 1
+	RangeHeader        = 1
+	RangeLast          = 2
+	RangeView          = 4
+	AppendCreate       = 1
+	WindowCut          = 1
+	ListOldestFirst    = 1
+	ListExpired        = 2
+	UsageBySession     = 1
+	UsageByModel       = 2
+	UsageByDay         = 4
+	DeleteTree         = 1
+	EraseQuick         = 1
+	RecallAll          = 1
+	RecallMemories     = 2
+	MemoryRetired      = 1
+	MemoryScope        = 2
+	MemoryFollow       = 1
+	MemoryEmbedOnly    = 2
+	SetContent         = 1
+	SetPriority        = 2
+	SetSubject         = 4
+	SetRetired         = 8
+	ContextLog         = 1
+	ContextAsBefore    = 2
+	PartText           = 1
+	PartThought        = 2
+	PartCall           = 3
+	PartResponse       = 4
+	PartData           = 5
+	RoleAssistant      = 2
+	RoleModel          = 5
+	RoleUser           = 1
+	RoleSystem         = 6
+	DeltaText          = 1
+	DeltaFinish        = 6
+	FinishStop         = 1
+	StatusNotFound     = -1
+	StatusExists       = -2
+	StatusConflict     = -4
+	StatusCancelled    = -14
 )
 
 // Bytes copies a C text to a byte slice.
