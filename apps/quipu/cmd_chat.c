@@ -170,7 +170,7 @@ static int chat_only_model(chat_run *run)
 {
     quipu_model_infos list = quipu_model_infos_of(NULL, 0);
     quipu_error error = {0};
-    quipu_status status = quipu_provider_models(run->provider, NULL, &run->arena, &list, &error);
+    quipu_status status = run->provider->list(run->provider->ctx, NULL, &run->arena, &list, &error);
 
     if (status != QUIPU_OK) {
         (void)app_fail(run->call, "the list of models", status, &error);

@@ -437,7 +437,7 @@ static void whole_answer_schema_and_models_work(void **state)
     T_OK(quipu_model_generate(provider, &request, &options, NULL, &arena, &response, NULL));
     printf("%.*s\n", (int)response.text.n, response.text.p);
     assert_non_null(strstr(response.text.p, "\"legs\""));
-    T_OK(quipu_provider_models(provider, NULL, &arena, &list, NULL));
+    T_OK(provider->list(provider->ctx, NULL, &arena, &list, NULL));
     assert_true(list.count >= 1);
     quipu_arena_free(&arena);
     quipu_provider_close(provider);
