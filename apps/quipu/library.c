@@ -37,7 +37,6 @@ const char *app_provider_find(const char *name, void *ret_function, size_t size)
         void (*function)(void);
     } functions[] = {
         {"quipu_provider_open", (void (*)(void))quipu_provider_open},
-        {"quipu_provider_network", (void (*)(void))quipu_provider_network},
     };
 
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {

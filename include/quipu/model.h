@@ -311,6 +311,8 @@ typedef struct quipu_provider {
                           const quipu_call_options *call, quipu_arena *arena,
                           quipu_embeddings *ret_embeddings, quipu_error *reterr);
     void (*close)(void *ctx);
+    const char *network; /* the network libraries in use: "libcurl/7.88.1 OpenSSL/3.0.15 ..."; NULL:
+                          * not known */
 } quipu_provider;
 
 #define QUIPU_PROVIDER_INIT QUIPU_INIT(quipu_provider)
