@@ -40,6 +40,8 @@ static void say(quipu_live *session, const char *author, const char *part)
 static void send_scouts(quipu_live *root)
 {
     quipu_child_options options = QUIPU_CHILD_OPTIONS_INIT;
+    quipu_child_end merge = QUIPU_CHILD_END_INIT;
+    quipu_child_end discard = QUIPU_CHILD_END_INIT;
     quipu_children children = quipu_children_of(NULL, 0);
     quipu_live *found = NULL;
     quipu_live *lost = NULL;
@@ -54,10 +56,11 @@ static void send_scouts(quipu_live *root)
     check(quipu_live_children(root, NULL, &arena, &children, &error), &error);
     expect(children.count == 2, "there are not two children");
     expect(!quipu_child_at(children, 0)->merged, "a child is merged before its merge");
-    check(quipu_live_merge(root, found, QUIPU_STR("North: a village."), (quipu_str){NULL, 0}, NULL,
-                           &error),
-          &error);
-    check(quipu_live_discard(root, lost, QUIPU_STR("it found nothing"), NULL, &error), &error);
+    merge.summary = QUIPU_STR("North: a village.");
+    check(quipu_live_end_child(root, found, &merge, NULL, &error), &error);
+    discard.flags = QUIPU_CHILD_DISCARD;
+    discard.reason = QUIPU_STR("it found nothing");
+    check(quipu_live_end_child(root, lost, &discard, NULL, &error), &error);
     quipu_live_free(found);
     quipu_live_free(lost);
     quipu_arena_free(&arena);
@@ -72,7 +75,7 @@ static void run_isolated(quipu_live *root)
     say(root, "clerk", "\"text\":\"Counting the houses.\"");
     say(root, "clerk", "\"text\":\"There are twelve.\"");
     expect(quipu_live_event_count(root) == before + 2, "the clerk's events do not show");
-    check(quipu_live_end_child(root, NULL, &error), &error);
+    check(quipu_live_end_child(root, NULL, NULL, NULL, &error), &error);
     expect(quipu_live_event_count(root) == before + 1, "the clerk left more than one message");
 }
 

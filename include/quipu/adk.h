@@ -516,38 +516,42 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_spawn(quipu_live *parent, quipu
                                                        const quipu_call_options *call,
                                                        quipu_live **ret_child, quipu_error *reterr);
 
+/* What becomes of a child's work. */
+typedef struct quipu_child_end {
+    uint32_t struct_size;
+    uint32_t flags;    /* QUIPU_CHILD_DISCARD or 0 */
+    quipu_str summary; /* of a merge: this text instead of the child's events; absent: the events */
+    quipu_str author;  /* of the summary; absent: the child's agent */
+    quipu_str reason;  /* of a discard: a note of the root agent says it, unless it is blank */
+} quipu_child_end;
+
+#define QUIPU_CHILD_END_INIT QUIPU_INIT(quipu_child_end)
+
+#define QUIPU_CHILD_DISCARD 1u /* delete the child, instead of merging it */
+
 /**
- * Merge a child into its parent: with a summary, append one assistant's message by `author`
- * (absent: the child's agent); without one, every event that the child appended, in order, or the
- * last `max_messages` of them. The same transaction marks the child as merged: a merge that failed
- * can be repeated, one that succeeded cannot.
+ * End a child session. It is merged into its parent: with a summary, one assistant's message is
+ * appended; without one, every event that the child appended, in order, or the last `max_messages`
+ * of them. The same transaction marks the child as merged: a merge that failed can be repeated, one
+ * that succeeded cannot. With QUIPU_CHILD_DISCARD the child is deleted, and a note may stay in the
+ * parent, in one transaction.
  *
- * Ownership: both live sessions stay the caller's.
+ * Without `child` (NULL, and `end` NULL) the child of the active isolated agent ends, if there is
+ * one: its events leave the live session, and its last text that is not blank, or a note that there
+ * is none, becomes one message of the root agent, in the store and in the live session.
+ *
+ * Ownership: both live sessions stay the caller's. `end` NULL: merge the events.
  * Threads:   any, same sessions.
  * Errors:    QUIPU_EXISTS (merged already), QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT,
  *            QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
  *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also the child of another
  *            parent).
- * Since:     0.1
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child,
-                                                       quipu_str summary, quipu_str author,
-                                                       const quipu_call_options *call,
-                                                       quipu_error *reterr);
-
-/**
- * Delete a child and, with a reason that is not blank, append a note of the root agent to the
- * parent, in one transaction.
- *
- * Ownership: both live sessions stay the caller's.
- * Threads:   any, same sessions.
- * Errors:    as quipu_live_merge().
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_discard(quipu_live *parent, quipu_live *child,
-                                                         quipu_str reason,
-                                                         const quipu_call_options *call,
-                                                         quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_end_child(quipu_live *parent, quipu_live *child,
+                                                           const quipu_child_end *end,
+                                                           const quipu_call_options *call,
+                                                           quipu_error *reterr);
 
 typedef struct quipu_child {
     quipu_session_ref ref;
@@ -572,20 +576,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_children(quipu_live *parent,
                                                           quipu_error *reterr);
 
 /**
- * End the child of the active isolated agent, if there is one: its events leave the live session,
- * and its last text that is not blank, or a note that there is none, becomes one message of the
- * root agent, in the store and in the live session.
- *
- * Ownership: none.
- * Threads:   any, same session.
- * Errors:    as quipu_live_merge().
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_end_child(quipu_live *session,
-                                                           const quipu_call_options *call,
-                                                           quipu_error *reterr);
-
-/**
  * Clean up after a turn that failed. Every unanswered function call of the live session gets one
  * tool message, by the call's author, that says it was interrupted, all in one transaction; the
  * child of an active isolated agent is discarded; with a reason that is not blank a note says so. A
@@ -594,7 +584,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_end_child(quipu_live *session,
  *
  * Ownership: `ret_closed`, the number of calls, may be NULL.
  * Threads:   any, same session.
- * Errors:    as quipu_live_merge().
+ * Errors:    as quipu_live_end_child().
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,

@@ -103,6 +103,9 @@ QUIPU_MUST_USE quipu_status qp_child_spawn(quipu_live *parent, quipu_str agent,
                                            const quipu_child_options *options,
                                            const quipu_call_options *call, quipu_live **ret_child,
                                            quipu_error *reterr);
+/* QUIPU_MISUSE unless the child is one of this parent. */
+QUIPU_MUST_USE quipu_status qp_child_check(const quipu_live *parent, const quipu_live *child,
+                                           quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_child_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
                                            quipu_str author, const quipu_call_options *call,
                                            quipu_error *reterr);

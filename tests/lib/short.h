@@ -154,6 +154,28 @@ static inline quipu_status t_session_rewind(quipu_store *store, quipu_str key, i
     return quipu_session_fork(store, key, seq, &values, call, NULL, reterr);
 }
 
+/* A child is merged by a summary, or event by event; or discarded for a reason. */
+static inline quipu_status t_live_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
+                                        quipu_str author, const quipu_call_options *call,
+                                        quipu_error *reterr)
+{
+    quipu_child_end end = QUIPU_CHILD_END_INIT;
+
+    end.summary = summary;
+    end.author = author;
+    return quipu_live_end_child(parent, child, &end, call, reterr);
+}
+
+static inline quipu_status t_live_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
+                                          const quipu_call_options *call, quipu_error *reterr)
+{
+    quipu_child_end end = QUIPU_CHILD_END_INIT;
+
+    end.flags = QUIPU_CHILD_DISCARD;
+    end.reason = reason;
+    return quipu_live_end_child(parent, child, &end, call, reterr);
+}
+
 /* The names of a live session, in the arena, and its time; either may be NULL. */
 static inline quipu_status t_live_identity(quipu_live *session, quipu_arena *arena,
                                            quipu_session_ref *ret_ref, quipu_time *ret_time,
