@@ -82,6 +82,8 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var usageQuery lib.UsageQuery
 	var usageRow lib.UsageRow
 	var usageReport lib.UsageReport
+	var looking lib.LiveQuery
+	var held lib.Snapshot
 	var changing lib.StorePatch
 	var deleting lib.DeleteOptions
 	var erasing lib.EraseOptions
@@ -159,6 +161,8 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_usage_query", 0, unsafe.Offsetof(usageQuery.Key), unsafe.Offsetof(usageQuery.UserID), unsafe.Offsetof(usageQuery.FromDay), unsafe.Offsetof(usageQuery.ToDay), unsafe.Offsetof(usageQuery.After), unsafe.Offsetof(usageQuery.Limit)) +
 		offsets("quipu_usage_row", 0, unsafe.Offsetof(usageRow.Model), unsafe.Offsetof(usageRow.Day), unsafe.Offsetof(usageRow.PromptTokens), unsafe.Offsetof(usageRow.AnswerTokens), unsafe.Offsetof(usageRow.Answers), unsafe.Offsetof(usageRow.Cost), unsafe.Offsetof(usageRow.Unpriced)) +
 		offsets("quipu_usage_report", 0, unsafe.Offsetof(usageReport.Rows), unsafe.Offsetof(usageReport.Sessions), unsafe.Offsetof(usageReport.Next)) +
+		offsets("quipu_live_query", 0, unsafe.Offsetof(looking.First), unsafe.Offsetof(looking.Name), unsafe.Offsetof(looking.RootAgent)) +
+		offsets("quipu_snapshot", 0, unsafe.Offsetof(held.Head), unsafe.Offsetof(held.Count), unsafe.Offsetof(held.Events), unsafe.Offsetof(held.State), unsafe.Offsetof(held.ViewTokens)) +
 		offsets("quipu_store_patch", 0, unsafe.Offsetof(changing.Key), unsafe.Offsetof(changing.KeyCtx)) +
 		offsets("quipu_delete_options", 0, unsafe.Offsetof(deleting.Flags)) +
 		offsets("quipu_erase_options", 0, unsafe.Offsetof(erasing.Key), unsafe.Offsetof(erasing.UserID), unsafe.Offsetof(erasing.AppName)) +

@@ -66,17 +66,29 @@ static void send_scouts(quipu_live *root)
     quipu_arena_free(&arena);
 }
 
+/* How many events the live session holds. */
+static size_t count(quipu_live *session)
+{
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_error error = {0};
+
+    check(quipu_live_get(session, NULL, &arena, &got, &error), &error);
+    quipu_arena_free(&arena);
+    return got.count;
+}
+
 /* The events of an isolated agent show until its child ends; then one message stands for them. */
 static void run_isolated(quipu_live *root)
 {
-    const size_t before = quipu_live_event_count(root);
+    const size_t before = count(root);
     quipu_error error = {0};
 
     say(root, "clerk", "\"text\":\"Counting the houses.\"");
     say(root, "clerk", "\"text\":\"There are twelve.\"");
-    expect(quipu_live_event_count(root) == before + 2, "the clerk's events do not show");
+    expect(count(root) == before + 2, "the clerk's events do not show");
     check(quipu_live_end_child(root, NULL, NULL, NULL, &error), &error);
-    expect(quipu_live_event_count(root) == before + 1, "the clerk left more than one message");
+    expect(count(root) == before + 1, "the clerk left more than one message");
 }
 
 /* A tool was called, and the program that was to run it failed. */
@@ -94,9 +106,8 @@ static void fail_a_turn(quipu_live *root)
 /* What a model would see next, and a value of the state. */
 static void show(quipu_live *root)
 {
-    quipu_view_options options = QUIPU_VIEW_OPTIONS_INIT;
-    quipu_view view = QUIPU_VIEW_INIT;
-    quipu_json place = {{NULL, 0}};
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error = {0};
 
@@ -104,14 +115,15 @@ static void show(quipu_live *root)
                          &error),
           &error);
     check(quipu_live_refresh(root, NULL, &error), &error);
-    check(quipu_live_state(root, QUIPU_STR("place"), &arena, &place, &error), &error);
-    expect(quipu_str_eq(place.text, QUIPU_STR("\"north\"")), "the state lost the place");
-    options.token_budget = 1000;
-    check(quipu_live_view(root, &options, &arena, &view, &error), &error);
-    for (size_t i = 0; i < view.count; i++) {
-        printf("%s\n", view.events[i].text.p);
+    query.flags = QUIPU_LIVE_STATE | QUIPU_LIVE_VIEW;
+    query.name = QUIPU_STR("place");
+    query.token_budget = 1000;
+    check(quipu_live_get(root, &query, &arena, &now, &error), &error);
+    expect(quipu_str_eq(now.state.text, QUIPU_STR("\"north\"")), "the state lost the place");
+    for (size_t i = 0; i < now.events.count; i++) {
+        printf("%s\n", quipu_json_at(now.events, i)->text.p);
     }
-    expect(view.first == 0 && view.count >= 5, "the view is cut, or lacks events");
+    expect(now.view_first == 0 && now.events.count >= 5, "the view is cut, or lacks events");
     quipu_arena_free(&arena);
 }
 

@@ -523,7 +523,7 @@ static void live_session_sees_the_turn(void **state)
     world->script->steps[1] = (script_step){.texts = {"ok"}};
     (void)turn_says(world, "go");
     T_OK(quipu_live_refresh(session, NULL, NULL));
-    assert_int_equal(quipu_live_event_count(session), 4);
+    assert_int_equal(t_live_event_count(session), 4);
     T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, NULL));
     assert_int_equal(closed, 0);
     quipu_live_free(session);

@@ -767,7 +767,7 @@ static void check_state(const model *m, const model_session *s)
     }
     n -= n > 1; /* the last comma */
     (void)snprintf(want + n, sizeof(want) - n, "}");
-    T_OK(quipu_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
+    T_OK(t_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
     T_STR(state.text, want);
     quipu_arena_free(&arena);
     quipu_live_free(session);

@@ -446,12 +446,12 @@ static bool maintain_state_is(quipu_store *store, const char *text, size_t event
 
     T_OK(quipu_service_get(service, &maintain_ref, NULL, NULL, &session, NULL));
     assert_non_null(session);
-    T_OK(quipu_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
+    T_OK(t_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
     bool after = quipu_str_eq(state.text, quipu_cstr(text));
     if (!after) {
         T_STR(state.text, "{\"a\":0,\"gone\":1}");
     }
-    assert_int_equal(quipu_live_event_count(session), after ? events : 0);
+    assert_int_equal(t_live_event_count(session), after ? events : 0);
     quipu_arena_free(&arena);
     quipu_live_free(session);
     quipu_service_free(service);

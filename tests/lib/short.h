@@ -154,15 +154,85 @@ static inline quipu_status t_session_rewind(quipu_store *store, quipu_str key, i
     return quipu_session_fork(store, key, seq, &values, call, NULL, reterr);
 }
 
+static inline quipu_status t_live_head(quipu_live *session, quipu_arena *arena,
+                                       quipu_session_head *ret_head, quipu_error *reterr)
+{
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_status status = quipu_live_get(session, NULL, arena, &got, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_head = *got.head;
+    }
+    return status;
+}
+
+static inline size_t t_live_event_count(quipu_live *session)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_status status = quipu_live_get(session, NULL, &arena, &got, NULL);
+
+    quipu_arena_free(&arena);
+    return status == QUIPU_OK ? got.count : 0;
+}
+
+/* One event; QUIPU_NOT_FOUND: there is none at this place. */
+static inline quipu_status t_live_event(quipu_live *session, size_t index, quipu_arena *arena,
+                                        quipu_json *ret_event, quipu_error *reterr)
+{
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_status status;
+
+    query.flags = QUIPU_LIVE_EVENTS;
+    query.first = index;
+    query.limit = 1;
+    status = quipu_live_get(session, &query, arena, &got, reterr);
+    if (status == QUIPU_OK && got.events.count == 0) {
+        return QUIPU_NOT_FOUND;
+    }
+    if (status == QUIPU_OK) {
+        *ret_event = *quipu_json_at(got.events, 0);
+    }
+    return status;
+}
+
+/* The state, or with a name that is not absent the value of this name. */
+static inline quipu_status t_live_state(quipu_live *session, quipu_str name, quipu_arena *arena,
+                                        quipu_json *ret_state, quipu_error *reterr)
+{
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_status status;
+
+    query.flags = QUIPU_LIVE_STATE;
+    query.name = name;
+    status = quipu_live_get(session, &query, arena, &got, reterr);
+    if (status == QUIPU_OK) {
+        *ret_state = got.state;
+    }
+    return status;
+}
+
+/* Head, state and all events. */
+static inline quipu_status t_live_snapshot(quipu_live *session, quipu_arena *arena,
+                                           quipu_snapshot *ret_snapshot, quipu_error *reterr)
+{
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+
+    query.flags = QUIPU_LIVE_EVENTS | QUIPU_LIVE_STATE;
+    return quipu_live_get(session, &query, arena, ret_snapshot, reterr);
+}
+
 /* A child is merged by a summary, or event by event; or discarded for a reason. */
 static inline quipu_status t_live_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
-                                        quipu_str author, const quipu_call_options *call,
+                                        quipu_str by, const quipu_call_options *call,
                                         quipu_error *reterr)
 {
     quipu_child_end end = QUIPU_CHILD_END_INIT;
 
     end.summary = summary;
-    end.author = author;
+    end.author = by;
     return quipu_live_end_child(parent, child, &end, call, reterr);
 }
 
@@ -183,7 +253,7 @@ static inline quipu_status t_live_identity(quipu_live *session, quipu_arena *are
 {
     quipu_arena own = QUIPU_ARENA_INIT;
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
-    quipu_status status = quipu_live_head(session, arena != NULL ? arena : &own, &head, reterr);
+    quipu_status status = t_live_head(session, arena != NULL ? arena : &own, &head, reterr);
 
     if (status == QUIPU_OK && ret_ref != NULL) {
         *ret_ref = head.ref;
@@ -201,7 +271,7 @@ static inline int64_t t_live_revision(quipu_live *session, int64_t *ret_stored)
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
 
-    if (quipu_live_head(session, &arena, &head, NULL) != QUIPU_OK) {
+    if (t_live_head(session, &arena, &head, NULL) != QUIPU_OK) {
         head.revision = -1;
     } else if (ret_stored != NULL) {
         *ret_stored = head.stored;

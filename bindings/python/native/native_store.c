@@ -309,14 +309,16 @@ static quipu_status store_live(qpy_task *task, quipu_str key, quipu_live **ret_l
 quipu_status qpy_state(qpy_task *task)
 {
     quipu_live *live = NULL;
-    quipu_json state = {{NULL, 0}};
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot found = QUIPU_SNAPSHOT_INIT;
     quipu_status status = store_live(task, qpy_take_text(task), &live);
 
+    query.flags = QUIPU_LIVE_STATE;
     if (status == QUIPU_OK) {
-        status = quipu_live_state(live, (quipu_str){NULL, 0}, &task->arena, &state, &task->error);
+        status = quipu_live_get(live, &query, &task->arena, &found, &task->error);
     }
     if (status == QUIPU_OK) {
-        qpy_put_own(task, state.text);
+        qpy_put_own(task, found.state.text);
     }
     quipu_live_free(live);
     return status;

@@ -29,7 +29,7 @@ type functions struct {
 	Create, Get, Delete            uintptr
 	List, Free                     uintptr
 	SessionDel, Append             uintptr
-	Head, Count, Event, State      uintptr
+	LiveGet                        uintptr
 	ArenaNew, ArenaDel             uintptr
 	Field                          uintptr
 	SessionCreate, SessionGet      uintptr
@@ -64,8 +64,7 @@ var load = sync.OnceValue(func() error {
 		"quipu_service_get": &Call.Get, "quipu_service_delete": &Call.Delete,
 		"quipu_service_list": &Call.List, "quipu_free": &Call.Free,
 		"quipu_live_free": &Call.SessionDel, "quipu_live_append": &Call.Append,
-		"quipu_live_head": &Call.Head, "quipu_live_event_count": &Call.Count,
-		"quipu_live_event": &Call.Event, "quipu_live_state": &Call.State,
+		"quipu_live_get":   &Call.LiveGet,
 		"quipu_arena_free": &Call.ArenaDel, "quipu_arena_alloc": &Call.ArenaNew, "quipu_field_get": &Call.Field,
 		"quipu_session_create": &Call.SessionCreate, "quipu_session_get": &Call.SessionGet,
 		"quipu_session_update": &Call.SessionUpdate, "quipu_recall": &Call.Recall,
@@ -233,6 +232,26 @@ type Head struct {
 	UID              [16]byte
 	Revision, Stored int64
 	LastUpdateTime   Time
+}
+
+// LiveQuery is quipu_live_query.
+type LiveQuery struct {
+	StructSize, Flags uint32
+	First, Limit      uintptr
+	Name              Str
+	TokenBudget       int64
+	RootAgent         Str
+}
+
+// Snapshot is quipu_snapshot.
+type Snapshot struct {
+	StructSize uint32
+	Head       unsafe.Pointer
+	Count      uintptr
+	Events     Slice
+	State      Str
+	ViewFirst  uintptr
+	ViewTokens int64
 }
 
 // Field is quipu_field.
@@ -713,6 +732,8 @@ const (
 	BytesStd           = 1
 	TimesRFC3339       = 2
 	GetAfter           = 1
+	LiveEvents         = 1
+	LiveState          = 2
 	RangeHeader        = 1
 	RangeLast          = 2
 	RangeView          = 4
