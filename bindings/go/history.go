@@ -203,9 +203,9 @@ func (s *Store) Compact(ctx context.Context, name string, to int64, summary stri
 
 // Uncompact undoes the newest compaction.
 func (s *Store) Uncompact(ctx context.Context, name string) error {
-	return s.call(ctx, lib.Call.Uncompact, func(pins *runtime.Pinner, call uintptr) []uintptr {
+	return s.call(ctx, lib.Call.Compact, func(pins *runtime.Pinner, call uintptr) []uintptr {
 		address, length := key(pins, name)
-		return []uintptr{address, length, call}
+		return []uintptr{address, length, lib.CompactUndo, 0, 0, call, 0}
 	})
 }
 

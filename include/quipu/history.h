@@ -150,15 +150,20 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store,
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
+#define QUIPU_COMPACT_UNDO INT64_MIN /* instead of the last message that a summary covers */
+
 /**
  * Append a summary of the default view's messages up to number `covers_to`, of role system and
  * marked QUIPU_MARK_COMPACTION. The view then begins with it. Nothing is removed; the summary also
  * covers an earlier summary and what that covers.
  *
- * Ownership: `ret_seq`, the number of the summary, may be NULL.
+ * QUIPU_COMPACT_UNDO, and an absent summary, undo the newest compaction: the default view is what it
+ * was before. Its summary stays among the messages, outside of the view.
+ *
+ * Ownership: `ret_seq`, the number of the summary (of an undone compaction 0), may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID (it covers nothing new, the message
- *            does not exist, a tool call is separated from its answer, the summary is not UTF-8),
+ * Errors:    QUIPU_NOT_FOUND (also to undo: no compaction, or the covered messages were
+ *            removed), QUIPU_EXPIRED, QUIPU_INVALID (it covers nothing new, the message does not exist, a tool call is separated from its answer, the summary is not UTF-8),
  *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
  *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
@@ -167,22 +172,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_compact(quipu_store *store, 
                                                             int64_t covers_to, quipu_str summary,
                                                             const quipu_call_options *call,
                                                             int64_t *ret_seq, quipu_error *reterr);
-
-/**
- * Undo the newest compaction: the default view is what it was before. The summary stays among the
- * messages, outside of the view.
- *
- * Ownership: inputs are borrowed.
- * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND (no session, no compaction, or the covered messages were removed),
- *            QUIPU_EXPIRED, QUIPU_INVALID (the key is not UTF-8), QUIPU_LIMIT, QUIPU_UNKNOWN,
- *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
-                                                              const quipu_call_options *call,
-                                                              quipu_error *reterr);
 
 /**
  * Remove the messages that the newest compaction covers, for good, and forget their event ids. What

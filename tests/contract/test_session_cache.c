@@ -271,7 +271,8 @@ static void own_compact(quipu_store *store)
 
 static void own_uncompact(quipu_store *store)
 {
-    T_OK(quipu_session_uncompact(store, QUIPU_STR("a"), NULL, NULL));
+    T_OK(quipu_session_compact(store, QUIPU_STR("a"), QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0},
+                               NULL, NULL, NULL));
 }
 
 static void own_prune(quipu_store *store)

@@ -635,7 +635,8 @@ static void do_uncompact(model *m, int at)
     bool good = summary != NULL && summary->covers_to >= first_seq(s);
     quipu_error err = {0};
 
-    T_STATUS(quipu_session_uncompact(m->plain, quipu_cstr(key_name(s->key)), NULL, &err),
+    T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)), QUIPU_COMPACT_UNDO,
+                                   (quipu_str){NULL, 0}, NULL, NULL, &err),
              good ? QUIPU_OK : QUIPU_NOT_FOUND);
     if (good) {
         s->compact_seq = summary->replaces >= first_seq(s) ? summary->replaces : 0;

@@ -63,7 +63,8 @@ static void done_compact(quipu_store *store)
 
 static quipu_status run_uncompact(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_uncompact(store, F, NULL, err);
+    return quipu_session_compact(store, F, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
+                                 err);
 }
 
 static void done_uncompact(quipu_store *store)

@@ -110,7 +110,8 @@ static void secret_changes(quipu_store *store, quipu_str key)
     T_OK(quipu_session_compact(store, key, 1, QUIPU_STR(SECRET " summary"), NULL, NULL, &err));
     T_STATUS(quipu_session_compact(store, key, 2, QUIPU_STR(SECRET), NULL, NULL, &err),
              QUIPU_INVALID);
-    T_OK(quipu_session_uncompact(store, key, NULL, &err));
+    T_OK(quipu_session_compact(store, key, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
+                               &err));
     T_OK(quipu_session_compact(store, key, 1, QUIPU_STR(SECRET " summary"), NULL, NULL, &err));
     T_OK(quipu_session_prune(store, key, NULL, NULL, &err));
     T_OK(quipu_session_fork(store, key, 3, &fork, NULL, NULL, &err));

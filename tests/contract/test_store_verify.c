@@ -551,7 +551,8 @@ static void prune_refuses_a_summary_that_covers_what_follows_it(void **state)
            "NULL");
     T_STATUS(quipu_session_prune(store, key, NULL, &removed, &err), QUIPU_CORRUPT);
     assert_int_equal(removed, -1);
-    T_OK(quipu_session_uncompact(store, key, NULL, &err));
+    T_OK(quipu_session_compact(store, key, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
+                               &err));
     quipu_history *history = st_get(store, "plain", NULL);
     st_check_whole(history);
     assert_int_equal(history->messages.count, 6);

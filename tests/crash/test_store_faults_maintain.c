@@ -63,7 +63,8 @@ static void prepare_compacted(quipu_store *store)
 
 static quipu_status run_uncompact(quipu_store *store, quipu_error *err)
 {
-    quipu_status status = quipu_session_uncompact(store, K, NULL, err);
+    quipu_status status =
+        quipu_session_compact(store, K, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL, err);
 
     return status == QUIPU_NOT_FOUND ? QUIPU_OK : status; /* undone, after an unknown outcome */
 }

@@ -257,7 +257,8 @@ quipu_status qpy_compact(qpy_task *task)
 
 quipu_status qpy_uncompact(qpy_task *task)
 {
-    return quipu_session_uncompact(task->on->store, qpy_take_text(task), task->call, &task->error);
+    return quipu_session_compact(task->on->store, qpy_take_text(task), QUIPU_COMPACT_UNDO,
+                                 (quipu_str){NULL, 0}, task->call, NULL, &task->error);
 }
 
 quipu_status qpy_prune(qpy_task *task)

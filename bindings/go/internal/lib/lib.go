@@ -42,7 +42,7 @@ type functions struct {
 	SessionList, SessionRemove     uintptr
 	SessionFork                    uintptr
 	MessageAppend, Window          uintptr
-	Compact, Uncompact, Prune      uintptr
+	Compact, Prune                 uintptr
 	Search, Usage, StateGet, Erase uintptr
 	TailOpen, TailNext, TailClose  uintptr
 	Sweep, StoreUpdate             uintptr
@@ -76,8 +76,8 @@ var load = sync.OnceValue(func() error {
 		"quipu_session_delete": &Call.SessionRemove,
 		"quipu_session_fork":   &Call.SessionFork, "quipu_message_append": &Call.MessageAppend,
 		"quipu_window_read": &Call.Window, "quipu_session_compact": &Call.Compact,
-		"quipu_session_uncompact": &Call.Uncompact, "quipu_session_prune": &Call.Prune,
-		"quipu_search": &Call.Search, "quipu_usage_get": &Call.Usage,
+		"quipu_session_prune": &Call.Prune,
+		"quipu_search":        &Call.Search, "quipu_usage_get": &Call.Usage,
 		"quipu_state_get": &Call.StateGet, "quipu_erase": &Call.Erase,
 		"quipu_tail_open": &Call.TailOpen, "quipu_tail_next": &Call.TailNext,
 		"quipu_tail_close": &Call.TailClose, "quipu_store_sweep": &Call.Sweep,
@@ -745,6 +745,7 @@ const (
 	UsageByModel       = 2
 	UsageByDay         = 4
 	DeleteTree         = 1
+	CompactUndo        = 1 << 63
 	EraseQuick         = 1
 	RecallAll          = 1
 	RecallMemories     = 2
