@@ -114,7 +114,7 @@ int main(void)
         ST_TEST(live_session_keeps_an_answer_once),
     };
 
-    if (quipu_set_allocator(&allocator) != QUIPU_OK) {
+    if (quipu_set_allocator(&allocator, NULL) != QUIPU_OK) {
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

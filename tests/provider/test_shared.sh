@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     quipu_error error = {0};
     char url[200];
 
-    if (argc < 2 || quipu_set_allocator(&allocator) != QUIPU_OK) {
+    if (argc < 2 || quipu_set_allocator(&allocator, NULL) != QUIPU_OK) {
         return 2;
     }
     snprintf(url, sizeof(url), "http://127.0.0.1:%s/ok", argv[1]);

@@ -82,7 +82,7 @@ static const job_fn job_runs[QPY_OP_COUNT] = {
 
 static void *job_memory(void *p, size_t size)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
 
     return memory.realloc(memory.ctx, p, size);
 }

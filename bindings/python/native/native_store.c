@@ -102,7 +102,7 @@ quipu_status qpy_rekey(qpy_task *task)
 /* The URI, the secret or nothing, whether that is a passphrase, and the options. */
 quipu_status qpy_open(qpy_task *task)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
     const quipu_str uri = qpy_take_text(task);
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_str key;
