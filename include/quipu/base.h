@@ -102,7 +102,8 @@ extern "C" {
 
 /**
  * Free a result that a call returned: a history, a window, a page, a list, search results, an
- * erasure receipt, a cancel flag. NULL does nothing. A pointer that is no such result is undefined behaviour.
+ * erasure receipt, a cancel flag. NULL does nothing. A pointer that is no such result is undefined
+ * behaviour.
  *
  * Ownership: the result and everything reached from it are gone.
  * Threads:   any.

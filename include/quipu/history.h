@@ -157,13 +157,14 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store,
  * marked QUIPU_MARK_COMPACTION. The view then begins with it. Nothing is removed; the summary also
  * covers an earlier summary and what that covers.
  *
- * QUIPU_COMPACT_UNDO, and an absent summary, undo the newest compaction: the default view is what it
- * was before. Its summary stays among the messages, outside of the view.
+ * QUIPU_COMPACT_UNDO, and an absent summary, undo the newest compaction: the default view is what
+ * it was before. Its summary stays among the messages, outside of the view.
  *
  * Ownership: `ret_seq`, the number of the summary (of an undone compaction 0), may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND (also to undo: no compaction, or the covered messages were
- *            removed), QUIPU_EXPIRED, QUIPU_INVALID (it covers nothing new, the message does not exist, a tool call is separated from its answer, the summary is not UTF-8),
+ *            removed), QUIPU_EXPIRED, QUIPU_INVALID (it covers nothing new, the message does not
+ *            exist, a tool call is separated from its answer, the summary is not UTF-8),
  *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
  *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1

@@ -299,9 +299,9 @@ typedef struct quipu_store_patch {
 /* Give an encrypted store another key, of 32 bytes: callers who open it from now on need it. Its
  * pages are not written anew: the file's header keeps their key, encrypted with the store's. Calls
  * of all processes go on meanwhile, and programs that have the store open go on after it; what they
- * open or back up later still asks for, and is made for, the key that each was given. A process that
- * ends in the middle leaves a store that opens with the old or with the new key; repeat the call
- * then. docs/encryption.md says what an old key still reads. */
+ * open or back up later still asks for, and is made for, the key that each was given. A process
+ * that ends in the middle leaves a store that opens with the old or with the new key; repeat the
+ * call then. docs/encryption.md says what an old key still reads. */
 #define QUIPU_STORE_SET_KEY 2u
 #define QUIPU_STORE_SET_PASSPHRASE 4u /* the same with a passphrase */
 
@@ -311,9 +311,10 @@ typedef struct quipu_store_patch {
  *
  * Ownership: `call` may be NULL.
  * Threads:   any, same store; `key` runs on the caller's and must not use the store.
- * Errors:    QUIPU_INVALID (verify found problems: nothing was changed; the key has another length),
- *            QUIPU_UNSUPPORTED (a server: its administrator decides; the file's pages have 512
- *            bytes), QUIPU_CONFLICT (another program has changed the key), QUIPU_LIMIT, QUIPU_BUSY,
+ * Errors:    QUIPU_INVALID (verify found problems: nothing was changed; the key has another
+ *            length), QUIPU_UNSUPPORTED (a server: its administrator decides; the file's pages
+ *            have 512 bytes), QUIPU_CONFLICT (another program has changed the key), QUIPU_LIMIT,
+ *            QUIPU_BUSY,
  *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_UNKNOWN (the disk did not confirm: repeat
  *            the call), QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also a key for a store that is
  *            not encrypted, and a read-only store).

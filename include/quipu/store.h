@@ -85,8 +85,8 @@ typedef enum quipu_search_mode {
  * of twice that where checksums are missing. A process that ends in the middle leaves the plain
  * store or the encrypted one; repeat the call then: it begins anew, or overwrites what is left.
  *
- * QUIPU_NOT_FOUND: there is no store. QUIPU_MISUSE: no key, or read-only. QUIPU_INVALID: the key has
- * another length, the store is encrypted with another key, or verify found problems.
+ * QUIPU_NOT_FOUND: there is no store. QUIPU_MISUSE: no key, or read-only. QUIPU_INVALID: the key
+ * has another length, the store is encrypted with another key, or verify found problems.
  * QUIPU_UNSUPPORTED: a server, a store in memory, or no libcrypto. */
 #define QUIPU_OPEN_ENCRYPT 128u
 

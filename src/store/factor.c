@@ -1,8 +1,9 @@
 /* What a token of quipu's estimate is worth in a model's own tokens: one row a model, learned from
  * what providers report.
  *
- * Owns entity ModelFactor. Called by quipu_model_factor_get(), which the agent room uses around each
- * turn. Learning is one exclusive transaction that reads and writes the row; reading takes no lock.
+ * Owns entity ModelFactor. Called by quipu_model_factor_get(), which the agent room uses around
+ * each turn. Learning is one exclusive transaction that reads and writes the row; reading takes no
+ * lock.
  * Windows are chosen with the factor; stored counts stay in the estimate's own tokens, so that a
  * factor can change without touching a message. A factor is always within QUIPU_FACTOR_MIN and
  * QUIPU_FACTOR_MAX. */

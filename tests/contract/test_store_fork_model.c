@@ -585,12 +585,11 @@ static void do_delete_tree(model *m, int at)
 {
     int64_t removed = 0;
     int64_t want = 0;
+    const quipu_delete_options tree = {sizeof(tree), QUIPU_DELETE_TREE};
     quipu_error err = {0};
 
-    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)),
-                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
-                                                      .flags = QUIPU_DELETE_TREE},
-                              NULL, &removed, &err));
+    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)), &tree, NULL,
+                              &removed, &err));
     for (int i = at; i < m->count; i++) {
         if (m->sessions[i].alive && descends(m, i, at)) {
             kill_session(m, i);

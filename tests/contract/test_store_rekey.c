@@ -1,5 +1,5 @@
-/* QUIPU_STORE_SET_KEY: who has the store open goes on, who opens it needs the new key, and what cannot be
- * rekeyed says why. Interruptions: tests/crash/test_rekey.c. */
+/* QUIPU_STORE_SET_KEY: who has the store open goes on, who opens it needs the new key, and what
+ * cannot be rekeyed says why. Interruptions: tests/crash/test_rekey.c. */
 #include "contract/maintain_t.h"
 
 #include <pthread.h>
