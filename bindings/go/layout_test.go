@@ -276,6 +276,10 @@ int main(void)
     BEGIN_GROWING(quipu_usage_query); AT(quipu_usage_query, key); AT(quipu_usage_query, user_id); AT(quipu_usage_query, from_day); AT(quipu_usage_query, to_day); AT(quipu_usage_query, after); AT(quipu_usage_query, limit); END();
     BEGIN_GROWING(quipu_usage_row); AT(quipu_usage_row, model); AT(quipu_usage_row, day); AT(quipu_usage_row, prompt_tokens); AT(quipu_usage_row, answer_tokens); AT(quipu_usage_row, answers); AT(quipu_usage_row, cost); AT(quipu_usage_row, unpriced); END();
     BEGIN_GROWING(quipu_usage_report); AT(quipu_usage_report, rows); AT(quipu_usage_report, sessions); AT(quipu_usage_report, next); END();
+    BEGIN_GROWING(quipu_live_query); AT(quipu_live_query, first); AT(quipu_live_query, name); AT(quipu_live_query, root_agent); END();
+    BEGIN_GROWING(quipu_snapshot); AT(quipu_snapshot, head); AT(quipu_snapshot, count); AT(quipu_snapshot, events); AT(quipu_snapshot, state); AT(quipu_snapshot, view_tokens); END();
+    BEGIN_GROWING(quipu_store_patch); AT(quipu_store_patch, key); AT(quipu_store_patch, key_ctx); END();
+    BEGIN_GROWING(quipu_delete_options); AT(quipu_delete_options, flags); END();
     BEGIN_GROWING(quipu_erase_options); AT(quipu_erase_options, key); AT(quipu_erase_options, user_id); AT(quipu_erase_options, app_name); END();
     BEGIN_GROWING(quipu_erasure); AT(quipu_erasure, forks); AT(quipu_erasure, backups); AT(quipu_erasure, hidden); AT(quipu_erasure, memories); AT(quipu_erasure, kept); END();
     printf("numbers %d %d %d %d %d %d %d %d %d %d %d %d", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,

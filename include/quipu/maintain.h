@@ -314,10 +314,9 @@ typedef struct quipu_store_patch {
  * Errors:    QUIPU_INVALID (verify found problems: nothing was changed; the key has another
  *            length), QUIPU_UNSUPPORTED (a server: its administrator decides; the file's pages
  *            have 512 bytes), QUIPU_CONFLICT (another program has changed the key), QUIPU_LIMIT,
- *            QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_UNKNOWN (the disk did not confirm: repeat
- *            the call), QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also a key for a store that is
- *            not encrypted, and a read-only store).
+ *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_UNKNOWN (the disk did not
+ *            confirm: repeat the call), QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also a key for
+ *            a store that is not encrypted, and a read-only store).
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_update(quipu_store *store,

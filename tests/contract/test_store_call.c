@@ -82,7 +82,7 @@ static void open_options_hold_at_their_edges(void **state)
          .message_bytes_max = QUIPU_MESSAGE_BYTES_LIMIT + 1},
         {.struct_size = sizeof(quipu_open_options), .deadline_ms = -2},
         {.struct_size = sizeof(quipu_open_options), .ttl_ms = -1},
-        {.struct_size = sizeof(quipu_open_options), .flags = 0x80},
+        {.struct_size = sizeof(quipu_open_options), .flags = 0x100},
         {.struct_size = sizeof(quipu_open_options), .durability = (quipu_durability)7},
         {.struct_size = 0}};
 
