@@ -163,9 +163,10 @@ static void count_close(count_bench *bench)
 void bench_ent_allocations(const bench_arguments *arguments)
 {
     count_bench *bench = bench_alloc(sizeof(*bench));
+    quipu_allocator usual;
     double worst = 0;
 
-    if (quipu_set_allocator(&(quipu_allocator){.ctx = bench, .realloc = count_realloc}) !=
+    if (quipu_set_allocator(&(quipu_allocator){.ctx = bench, .realloc = count_realloc}, &usual) !=
         QUIPU_OK) {
         bench_die("the allocator is refused");
     }
@@ -183,7 +184,7 @@ void bench_ent_allocations(const bench_arguments *arguments)
                       "counted, the arena's own left out",
                       "the worst of iterate, find, eager load and insert, 1000 rows against 100");
     count_close(bench);
-    if (quipu_set_allocator(NULL) != QUIPU_OK) {
+    if (quipu_set_allocator(&usual, NULL) != QUIPU_OK) {
         bench_die("the allocator cannot be restored");
     }
 }

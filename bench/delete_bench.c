@@ -119,7 +119,8 @@ static void delete_measure(const bench_arguments *arguments, const delete_case *
     bench_ok(quipu_search_index(store, &call, NULL, &error), &error, "index");
     steps = (delete_steps){0};
     start = delete_cpu();
-    bench_ok(quipu_session_delete(store, QUIPU_STR("long"), &call, &error), &error, "delete");
+    bench_ok(quipu_session_delete(store, QUIPU_STR("long"), NULL, &call, NULL, &error), &error,
+             "delete");
     const uint64_t took = delete_cpu() - start;
     bench_ok(quipu_store_sweep(store, &call, NULL, &error), &error, "sweep");
     const uint64_t all = delete_cpu() - start;

@@ -333,15 +333,15 @@ static bench_work recent_events(live_bench *bench, bool texts)
     for (int i = 0; i < RECENT_ROUNDS; i++) {
         quipu_live_free(bench->session);
         live_get(bench, RECENT);
-        size_t n = quipu_live_event_count(bench->session);
+        quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+        quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+        quipu_error error = {0};
+
+        query.flags = texts ? QUIPU_LIVE_EVENTS : 0;
         quipu_arena_reset(&bench->arena);
-        for (size_t e = 0; texts && e < n; e++) {
-            quipu_json event;
-            quipu_error error = {0};
-            bench_ok(quipu_live_event(bench->session, e, &bench->arena, &event, &error), &error,
-                     "event");
-        }
-        work.rows += n;
+        bench_ok(quipu_live_get(bench->session, &query, &bench->arena, &got, &error), &error,
+                 "event");
+        work.rows += got.count;
     }
     return work;
 }
@@ -456,7 +456,8 @@ void bench_event_flat(const bench_arguments *arguments)
     for (size_t i = 0; i < blocks; i++) {
         quipu_error error = {0};
         /* Always a new short session: it grows by what is appended. */
-        bench_ok(quipu_session_delete(few->store, LIVE_KEY, NULL, &error), &error, "delete");
+        bench_ok(quipu_session_delete(few->store, LIVE_KEY, NULL, NULL, NULL, &error), &error,
+                 "delete");
         wall_fill(few->store, LIVE_KEY, 10);
         values[i] = live_flat_append(many);
         values[blocks + i] = live_flat_append(few);

@@ -63,12 +63,13 @@ static void peak_fill(quipu_store *store)
 void bench_store_peak(const bench_arguments *arguments)
 {
     peak_memory memory = {0};
+    quipu_allocator usual;
     quipu_history *history = NULL;
     quipu_error error = {0};
     char path[STORE_PATH_MAX];
     size_t before = 0;
 
-    if (quipu_set_allocator(&(quipu_allocator){.ctx = &memory, .realloc = peak_realloc}) !=
+    if (quipu_set_allocator(&(quipu_allocator){.ctx = &memory, .realloc = peak_realloc}, &usual) !=
         QUIPU_OK) {
         bench_die("the allocator is refused");
     }
@@ -87,7 +88,7 @@ void bench_store_peak(const bench_arguments *arguments)
     double ratio = (double)(memory.most - before) / ((double)PEAK_MESSAGES * PEAK_BYTES);
     quipu_free(history);
     quipu_close(store);
-    if (quipu_set_allocator(NULL) != QUIPU_OK) {
+    if (quipu_set_allocator(&usual, NULL) != QUIPU_OK) {
         bench_die("the allocator cannot be restored");
     }
     bench_print_count("store.load_peak_memory", ratio, "x", "the payload",

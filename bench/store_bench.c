@@ -107,10 +107,9 @@ static bench_work make_store(void *ctx)
         quipu_session_new values = QUIPU_SESSION_NEW_INIT;
         quipu_error error = {0};
         values.key = sides_key(++self->next_ours, key);
-        bench_ok(self->reuse ? quipu_session_get_or_create(self->sides.store, &values, NULL, NULL,
-                                                           NULL, &error)
-                             : quipu_session_create(self->sides.store, &values, NULL, NULL, &error),
-                 &error, "create");
+        values.flags = self->reuse ? QUIPU_CREATE_OR_GET : 0;
+        bench_ok(quipu_session_create(self->sides.store, &values, NULL, NULL, &error), &error,
+                 "create");
     }
     return (bench_work){.rows = MAKE_SESSIONS};
 }
@@ -179,8 +178,9 @@ static bench_work delete_store(void *ctx)
 
     for (uint64_t i = 1; i <= DELETE_SESSIONS; i++) {
         quipu_error error = {0};
-        bench_ok(quipu_session_delete(self->sides.store, sides_key(i, key), NULL, &error), &error,
-                 "delete");
+        bench_ok(
+            quipu_session_delete(self->sides.store, sides_key(i, key), NULL, NULL, NULL, &error),
+            &error, "delete");
     }
     return (bench_work){.rows = DELETE_SESSIONS};
 }

@@ -10,7 +10,7 @@ import subprocess
 import qptools
 
 PUBLIC = ("quipu_", "ent_")
-QUIPU_MAX = 116  # quipu_* exports of all libraries
+QUIPU_MAX = 95  # quipu_* exports of all libraries
 USERS = ("apps", "bindings", "examples", "src/base/shared", "src/mcp", "src/provider", "README.md")
 LIBRARIES = (
     ("libquipu", "symbols.txt"),

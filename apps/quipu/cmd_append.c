@@ -321,18 +321,19 @@ static int append_batch(append_run *run)
 /* Input without messages: the session must exist, or is created. */
 static int append_nothing(append_run *run)
 {
-    const quipu_session_new values = append_session(run);
+    quipu_session_new values = append_session(run);
     quipu_history *history = NULL;
     quipu_error error = {0};
     quipu_status status = app_session_header(run->store, run->key, NULL, &history, &error);
 
     if ((status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) && app_given(run->call, "create")) {
-        status =
-            quipu_session_get_or_create(run->store, &values, NULL, &history, &run->created, &error);
+        values.flags = QUIPU_CREATE_OR_GET;
+        status = quipu_session_create(run->store, &values, NULL, &history, &error);
     }
     if (status != QUIPU_OK) {
         return append_failed(run, status, &error);
     }
+    run->created = history->created;
     run->revision = history->session->revision;
     run->repeated = false;
     quipu_free(history);

@@ -244,9 +244,9 @@ static quipu_status bench_open(bench_run *run, quipu_durability durability, quip
     options.durability = durability;
     status = quipu_open(run->path, &options, &run->store, reterr);
     values.key = BENCH_KEY;
-    return status == QUIPU_OK
-               ? quipu_session_get_or_create(run->store, &values, NULL, NULL, NULL, reterr)
-               : status;
+    values.flags = QUIPU_CREATE_OR_GET;
+    return status == QUIPU_OK ? quipu_session_create(run->store, &values, NULL, NULL, reterr)
+                              : status;
 }
 
 /* The session that the read figures need. */

@@ -170,7 +170,7 @@ static int chat_only_model(chat_run *run)
 {
     quipu_model_infos list = quipu_model_infos_of(NULL, 0);
     quipu_error error = {0};
-    quipu_status status = quipu_provider_models(run->provider, NULL, &run->arena, &list, &error);
+    quipu_status status = run->provider->list(run->provider->ctx, NULL, &run->arena, &list, &error);
 
     if (status != QUIPU_OK) {
         (void)app_fail(run->call, "the list of models", status, &error);
@@ -270,7 +270,8 @@ static int chat_begin(chat_run *run)
     values.key = run->key;
     values.model = run->model;
     values.channel_type = quipu_cstr("terminal");
-    status = quipu_session_get_or_create(run->store, &values, NULL, NULL, NULL, &error);
+    values.flags = QUIPU_CREATE_OR_GET;
+    status = quipu_session_create(run->store, &values, NULL, NULL, &error);
     if (status == QUIPU_OK) {
         status = chat_store_model(run, &error);
     }
@@ -623,7 +624,7 @@ static int chat_turn(chat_run *run, quipu_str says)
     run->last = '\n';
     status = quipu_turn(run->store, run->provider, &options, &call, &arena, &result, &error);
     (void)chat_signals_turn(run, NULL);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     if (run->last != '\n') {
         fputc('\n', stdout);
     }

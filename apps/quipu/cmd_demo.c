@@ -123,22 +123,24 @@ static quipu_status demo_append(demo_world *world, size_t from, size_t to)
  * members have the same order. */
 static quipu_status demo_compare(demo_world *world, bool *ret_same)
 {
-    quipu_status status = QUIPU_OK;
-    bool same = quipu_live_event_count(world->session) == COUNT_OF(demo_events);
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
+    quipu_status status;
+    bool same;
 
+    query.flags = QUIPU_LIVE_EVENTS;
+    status = quipu_live_get(world->session, &query, &world->arena, &now, &world->error);
+    same = status != QUIPU_OK || now.events.count == COUNT_OF(demo_events);
     for (size_t i = 0; i < COUNT_OF(demo_events) && same && status == QUIPU_OK; i++) {
         const quipu_json went_in = {quipu_cstr(demo_events[i])};
         quipu_json expected = {{NULL, 0}};
-        quipu_json found = {{NULL, 0}};
+        const quipu_json found = *quipu_json_at(now.events, i);
         quipu_messages message = quipu_messages_of(NULL, 0);
 
         status = quipu_event_to_message(went_in, &world->arena, &message, &world->error);
         if (status == QUIPU_OK) {
             status =
                 quipu_message_to_event(message, 0, NULL, &world->arena, &expected, &world->error);
-        }
-        if (status == QUIPU_OK) {
-            status = quipu_live_event(world->session, i, &world->arena, &found, &world->error);
         }
         same = status != QUIPU_OK || quipu_str_eq(expected.text, found.text);
         if (!same) {
@@ -158,10 +160,13 @@ static quipu_status demo_check_state(demo_world *world, bool *ret_same)
     quipu_status status = QUIPU_OK;
 
     for (size_t i = 0; i < COUNT_OF(names) && status == QUIPU_OK && *ret_same; i++) {
-        quipu_json value = {{NULL, 0}};
-        status = quipu_live_state(world->session, quipu_cstr(names[i]), &world->arena, &value,
-                                  &world->error);
-        *ret_same = status != QUIPU_OK || quipu_str_eq(value.text, quipu_cstr(values[i]));
+        quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+        quipu_snapshot found = QUIPU_SNAPSHOT_INIT;
+
+        query.flags = QUIPU_LIVE_STATE;
+        query.name = quipu_cstr(names[i]);
+        status = quipu_live_get(world->session, &query, &world->arena, &found, &world->error);
+        *ret_same = status != QUIPU_OK || quipu_str_eq(found.state.text, quipu_cstr(values[i]));
         if (!*ret_same) {
             fprintf(stderr, "quipu demo: the state's %s came back different\n", names[i]);
         }
@@ -295,6 +300,7 @@ static quipu_status demo_key(demo_world *world, quipu_str *ret_key)
 /* Appends, reopens, appends the rest, reopens, compares. */
 static quipu_status demo_play(demo_world *world, bool *ret_same)
 {
+    quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
     quipu_status status = demo_open(world);
 
     if (status == QUIPU_OK) {
@@ -307,8 +313,10 @@ static quipu_status demo_play(demo_world *world, bool *ret_same)
         status = demo_open(world);
     }
     if (status == QUIPU_OK) {
-        printf("reopened  found %zu events; appends the next\n",
-               quipu_live_event_count(world->session));
+        status = quipu_live_get(world->session, NULL, &world->arena, &now, &world->error);
+    }
+    if (status == QUIPU_OK) {
+        printf("reopened  found %zu events; appends the next\n", now.count);
         status = demo_append(world, DEMO_RESTART_AT, COUNT_OF(demo_events));
     }
     if (status == QUIPU_OK) {
@@ -326,18 +334,19 @@ static quipu_status demo_play(demo_world *world, bool *ret_same)
 static quipu_status demo_print(demo_world *world)
 {
     quipu_str key = {NULL, 0};
-    quipu_json state = {{NULL, 0}};
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
     quipu_status status = demo_key(world, &key);
 
     if (status == QUIPU_OK) {
         status = demo_show(world, key);
     }
     if (status == QUIPU_OK) {
-        status = quipu_live_state(world->session, (quipu_str){NULL, 0}, &world->arena, &state,
-                                  &world->error);
+        query.flags = QUIPU_LIVE_STATE;
+        status = quipu_live_get(world->session, &query, &world->arena, &now, &world->error);
     }
     if (status == QUIPU_OK) {
-        printf("\nstate     %s\n", state.text.p);
+        printf("\nstate     %s\n", now.state.text.p);
         status = demo_window(world, key);
     }
     if (status == QUIPU_OK) {

@@ -20,6 +20,7 @@
 #include "library.h"
 #include "mask.h"
 #include "problems.h"
+#include "provider.h"
 
 #define DOCTOR_TEXT_SIZE (QUIPU_LAYOUT_SIZE + 64)
 #define DOCTOR_MARGIN 19            /* columns before a finding's text */
@@ -173,10 +174,10 @@ static void doctor_checksums(doctor_job *job, quipu_store *store)
 /* Libraries loaded on demand; without one, only the feature that needs it is missing. */
 static void doctor_libraries(doctor_job *job)
 {
-    const char *(*network)(void) = NULL;
     const char *why;
     int libpq = 0;
     quipu_error error = {0};
+    quipu_provider *provider = NULL;
 
     if (ent_postgres_library(&libpq, &error) == QUIPU_OK) {
         doctor_report(job, DOCTOR_OK, "libpq", NULL, "%d.%d", libpq / 10000, libpq % 10000);
@@ -184,12 +185,13 @@ static void doctor_libraries(doctor_job *job)
         doctor_report(job, DOCTOR_NOTE, "libpq", "stores in files do not need it", "%s",
                       error.message);
     }
-    why = app_provider_find("quipu_provider_network", &network, sizeof(network));
+    why = app_provider_any(&provider, &error);
     if (why == NULL) {
-        doctor_report(job, DOCTOR_OK, "network", NULL, "%s", network());
+        doctor_report(job, DOCTOR_OK, "network", NULL, "%s", provider->network);
     } else {
         doctor_report(job, DOCTOR_NOTE, "network", "only \"quipu chat\" needs it", "%s", why);
     }
+    quipu_provider_close(provider);
 }
 
 /* Program, library, and the embedded engine. */
@@ -455,14 +457,15 @@ static const char *doctor_advice(quipu_status status)
 /* Whether the store has this program's layout, and what an upgrade would add. */
 static void doctor_layout(doctor_job *job, quipu_store *store)
 {
-    char missing[QUIPU_LAYOUT_SIZE] = "";
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
 
-    if (quipu_store_layout(store, missing, &error) != QUIPU_OK) {
+    stats.flags = QUIPU_STATS_QUICK;
+    if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
         doctor_report(job, DOCTOR_BAD, "layout", NULL, "%s", error.message);
-    } else if (missing[0] != '\0') {
+    } else if (stats.missing[0] != '\0') {
         doctor_report(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE,
-                      "older but readable; an upgrade adds %s", missing);
+                      "older but readable; an upgrade adds %s", stats.missing);
     } else {
         doctor_report(job, DOCTOR_OK, "layout", NULL, "up to date");
     }

@@ -59,6 +59,7 @@ static int rekey_print(const app_call *call)
 static int rekey_run(const app_call *call)
 {
     quipu_store *store = NULL;
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
     quipu_error error = {0};
     quipu_status status;
     int code;
@@ -70,7 +71,11 @@ static int rekey_run(const app_call *call)
     if (code != APP_OK) {
         return code;
     }
-    status = quipu_rekey(store, rekey_new.key, rekey_new.key_ctx, rekey_new.flags, NULL, &error);
+    patch.set = (rekey_new.flags & QUIPU_OPEN_PASSPHRASE) != 0 ? QUIPU_STORE_SET_PASSPHRASE
+                                                               : QUIPU_STORE_SET_KEY;
+    patch.key = rekey_new.key;
+    patch.key_ctx = rekey_new.key_ctx;
+    status = quipu_store_update(store, &patch, NULL, &error);
     quipu_close(store);
     return status == QUIPU_OK ? rekey_print(call) : app_fail(call, "rekey", status, &error);
 }

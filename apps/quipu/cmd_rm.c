@@ -52,15 +52,15 @@ static int rm_ask(const app_call *call, quipu_store *store, int64_t *ret_message
 static int rm_each(const app_call *call, quipu_store *store, int64_t *removed)
 {
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
+    quipu_delete_options options = QUIPU_DELETE_OPTIONS_INIT;
 
     within.cancel = app_signals_begin();
+    options.flags = app_given(call, "with-forks") ? QUIPU_DELETE_TREE : 0;
     for (int i = 0; i < call->argument_count; i++) {
         const quipu_str key = app_argument(call, i);
         quipu_error error = {0};
-        int64_t n = 1;
-        quipu_status status = app_given(call, "with-forks")
-                                  ? quipu_session_delete_tree(store, key, &within, &n, &error)
-                                  : quipu_session_delete(store, key, &within, &error);
+        int64_t n = 0;
+        quipu_status status = quipu_session_delete(store, key, &options, &within, &n, &error);
         if (status != QUIPU_OK) {
             return app_fail_session(call, app_argument(call, i), status, &error);
         }

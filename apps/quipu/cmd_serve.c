@@ -139,16 +139,16 @@ static int serve_until_signal(const app_call *call, const app_http *http, quipu_
     if (status != QUIPU_OK) {
         return app_fail(call, "the server", status, &error);
     }
-    printf("quipu serves %s\n", http->address(server));
+    printf("quipu serves %s\n", server->address);
     if (options->adk_open != NULL) {
         printf("/apps/%s needs no token: every program of this machine may read and change it\n",
                options->adk_open);
     }
     fflush(stdout);
     if (opens) {
-        is_good = app_page_open(
-            call, http, options->token_file,
-            options->public_url != NULL ? options->public_url : http->address(server), &page);
+        is_good = app_page_open(call, http, options->token_file,
+                                options->public_url != NULL ? options->public_url : server->address,
+                                &page);
     }
     pthread_mutex_lock(&wait->mutex);
     while (is_good && !wait->has_come) {

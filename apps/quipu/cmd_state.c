@@ -205,7 +205,7 @@ static int state_open(const app_call *call, quipu_store *store, quipu_service *s
 {
     const quipu_str key = app_argument(call, 0);
     quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
     quipu_history *history = NULL;
     quipu_error error = {0};
     quipu_status status = app_session_header(store, key, NULL, &history, &error);
@@ -220,10 +220,10 @@ static int state_open(const app_call *call, quipu_store *store, quipu_service *s
         status = quipu_service_get(service, &ref, &options, NULL, ret_live, &error);
     }
     if (status == QUIPU_OK && *ret_live != NULL) {
-        status = quipu_live_head(*ret_live, arena, &head, &error);
+        status = quipu_live_get(*ret_live, NULL, arena, &now, &error);
     }
     const bool same = status == QUIPU_OK && *ret_live != NULL &&
-                      memcmp(&head.uid, &history->session->uid, sizeof(head.uid)) == 0;
+                      memcmp(&now.head->uid, &history->session->uid, sizeof(quipu_uuid)) == 0;
     quipu_free(history);
     if (status != QUIPU_OK) {
         return app_fail_session(call, key, status, &error);
@@ -330,11 +330,14 @@ static int state_try(const app_call *call, quipu_live *live, quipu_arena *arena)
 {
     const quipu_str name = app_argument(call, 2);
     const quipu_str value = app_argument(call, 3);
-    quipu_json found;
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot found = QUIPU_SNAPSHOT_INIT;
     quipu_error error = {0};
 
     if (value.p == NULL) {
-        if (quipu_live_state(live, name, arena, &found, &error) == QUIPU_OK) {
+        query.flags = QUIPU_LIVE_STATE;
+        query.name = name;
+        if (quipu_live_get(live, &query, arena, &found, &error) == QUIPU_OK) {
             return app_confirm(call, "delete \"%s\" of the state of \"%s\"", name.p,
                                call->arguments[0]);
         }

@@ -15,12 +15,14 @@ static const app_option upgrade_options[] = {
 static int upgrade_checksums(const app_call *call, quipu_store *store)
 {
     app_checking checking;
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
 
+    patch.set = QUIPU_STORE_SET_CHECKSUMS;
     app_checking_begin(&checking, call, store, &within);
-    status = quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, &within, &error);
+    status = quipu_store_update(store, &patch, &within, &error);
     app_checking_pause(&checking);
     return status == QUIPU_OK ? APP_OK : app_fail(call, "upgrade", status, &error);
 }
@@ -32,6 +34,7 @@ static int upgrade_encrypt(const app_call *call)
     quipu_open_options given = QUIPU_OPEN_OPTIONS_INIT;
     char path[APP_PATH_MAX];
     char shown[APP_PATH_MAX];
+    quipu_store *store = NULL;
     quipu_error error = {0};
     quipu_status status;
 
@@ -47,7 +50,7 @@ static int upgrade_encrypt(const app_call *call)
     if (!app_store_path(call, false, path)) {
         return APP_FAILURE;
     }
-    given.flags = options.flags & QUIPU_OPEN_PASSPHRASE;
+    given.flags = QUIPU_OPEN_ENCRYPT | (options.flags & QUIPU_OPEN_PASSPHRASE);
     given.key = options.key;
     given.key_ctx = options.key_ctx;
     given.deadline_ms = options.deadline_ms;
@@ -55,7 +58,8 @@ static int upgrade_encrypt(const app_call *call)
     given.log_ctx = options.log_ctx;
     given.log_level = options.log_level;
     app_mask(path, shown, sizeof(shown));
-    status = quipu_store_encrypt(path, &given, &error);
+    status = quipu_open(path, &given, &store, &error);
+    quipu_close(store);
     return status == QUIPU_OK ? APP_OK : app_fail(call, shown, status, &error);
 }
 

@@ -37,7 +37,6 @@ const char *app_provider_find(const char *name, void *ret_function, size_t size)
         void (*function)(void);
     } functions[] = {
         {"quipu_provider_open", (void (*)(void))quipu_provider_open},
-        {"quipu_provider_network", (void (*)(void))quipu_provider_network},
     };
 
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
@@ -129,7 +128,6 @@ const char *app_http_load(app_http *ret_http)
         {"quipu_close", &http.close, sizeof(http.close)},
         {"quipu_free", &http.free, sizeof(http.free)},
         {"quipu_server_start", &http.start, sizeof(http.start)},
-        {"quipu_server_address", &http.address, sizeof(http.address)},
         {"quipu_server_stop", &http.stop, sizeof(http.stop)},
         {"quipu_token_add", &http.token_add, sizeof(http.token_add)},
         {"quipu_token_find", &http.token_find, sizeof(http.token_find)},

@@ -31,7 +31,6 @@ typedef struct app_http {
     void (*free)(const void *result);
     quipu_status (*start)(quipu_store *store, const quipu_server_options *options,
                           quipu_server **ret_server, quipu_error *reterr);
-    const char *(*address)(const quipu_server *server);
     void (*stop)(quipu_server *server);
     quipu_status (*token_add)(const char *token_file, const quipu_token_options *options,
                               char ret_token[QUIPU_TOKEN_SIZE], quipu_error *reterr);

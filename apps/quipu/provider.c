@@ -35,3 +35,20 @@ int app_provider_open(const app_call *call, quipu_provider **ret_provider)
         open((quipu_provider_kind)(QUIPU_PROVIDER_OPENAI + number), &options, ret_provider, &error);
     return status == QUIPU_OK ? APP_OK : app_fail(call, "the provider", status, &error);
 }
+
+const char *app_provider_any(quipu_provider **ret_provider, quipu_error *reterr)
+{
+    quipu_provider_options options = QUIPU_PROVIDER_OPTIONS_INIT;
+    provider_open_fn open = NULL;
+    const char *why = app_provider_find("quipu_provider_open", &open, sizeof(open));
+
+    if (why != NULL || open == NULL) {
+        return why;
+    }
+    /* Neither an address nor a key of the environment, which could be wrong. */
+    options.base_url = QUIPU_STR("http://127.0.0.1");
+    options.key = QUIPU_STR("none");
+    return open(QUIPU_PROVIDER_OPENAI, &options, ret_provider, reterr) == QUIPU_OK
+               ? NULL
+               : reterr->message;
+}

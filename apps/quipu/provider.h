@@ -28,4 +28,7 @@
  * reported. */
 int app_provider_open(const app_call *call, quipu_provider **ret_provider);
 
+/* Opens a provider that nothing is asked of, to look at it. Returns why there is none, or NULL. */
+const char *app_provider_any(quipu_provider **ret_provider, quipu_error *reterr);
+
 #endif

@@ -249,7 +249,7 @@ quipu_cancel *app_signals_begin(void)
     }
     cancel = quipu_cancel_new();
     if (cancel == NULL || !app_signals_listen(term_stop, cancel)) {
-        quipu_cancel_free(cancel);
+        quipu_free(cancel);
         return NULL;
     }
     begun = cancel;

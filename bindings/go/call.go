@@ -62,7 +62,7 @@ func withCall(ctx context.Context, now time.Time, do func(call uintptr) error) e
 			if !stop() {
 				<-done // the flag must outlive the function that sets it
 			}
-			purego.SyscallN(lib.Call.CancelDel, cancel)
+			purego.SyscallN(lib.Call.Free, cancel)
 		}()
 	}
 	var pins runtime.Pinner

@@ -8,9 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"unsafe"
 
-	"github.com/ebitengine/purego"
 	"google.golang.org/adk/v2/session"
 
 	"quipu/bindings/go/internal/lib"
@@ -200,12 +198,9 @@ func TestRandomEventsDecodeAsEncodingJSONDoes(t *testing.T) {
 // raw is event i of a live session as libquipu writes it.
 func (s *liveSession) raw(t *testing.T, i int) (all string) {
 	t.Helper()
-	err := s.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-		text := &lib.Str{}
-		status, _, _ := purego.SyscallN(lib.Call.Event, s.handle, uintptr(i), uintptr(unsafe.Pointer(arena)),
-			uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(failure)))
-		all = text.String()
-		return status
+	query := &lib.LiveQuery{Flags: lib.LiveEvents, First: uintptr(i), Limit: 1}
+	err := s.read(query, func(now *lib.Snapshot) {
+		all = (*lib.Str)(now.Events.At(0)).String()
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -203,9 +203,9 @@ func (s *Store) Compact(ctx context.Context, name string, to int64, summary stri
 
 // Uncompact undoes the newest compaction.
 func (s *Store) Uncompact(ctx context.Context, name string) error {
-	return s.call(ctx, lib.Call.Uncompact, func(pins *runtime.Pinner, call uintptr) []uintptr {
+	return s.call(ctx, lib.Call.Compact, func(pins *runtime.Pinner, call uintptr) []uintptr {
 		address, length := key(pins, name)
-		return []uintptr{address, length, call}
+		return []uintptr{address, length, lib.CompactUndo, 0, 0, call, 0}
 	})
 }
 
@@ -229,13 +229,20 @@ func (s *Store) counted(ctx context.Context, function uintptr, name string) (int
 func (s *Store) DeleteSession(ctx context.Context, name string) error {
 	return s.call(ctx, lib.Call.SessionRemove, func(pins *runtime.Pinner, call uintptr) []uintptr {
 		address, length := key(pins, name)
-		return []uintptr{address, length, call}
+		return []uintptr{address, length, 0, call, 0}
 	})
 }
 
 // DeleteTree deletes a session with its forks and their forks, and returns how many sessions.
 func (s *Store) DeleteTree(ctx context.Context, name string) (int64, error) {
-	return s.counted(ctx, lib.Call.SessionRemoveTree, name)
+	var removed int64
+	err := s.call(ctx, lib.Call.SessionRemove, func(pins *runtime.Pinner, call uintptr) []uintptr {
+		options := &lib.DeleteOptions{Flags: lib.DeleteTree}
+		options.StructSize = uint32(unsafe.Sizeof(*options))
+		address, length := key(pins, name)
+		return []uintptr{address, length, pinned(pins, options), call, pinned(pins, &removed)}
+	})
+	return removed, err
 }
 
 // Sweep deletes expired sessions and returns how many.

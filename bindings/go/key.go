@@ -83,9 +83,12 @@ func Encrypt(path string, options Options) error {
 	}
 	pins.Pin(&uri[0])
 	pins.Pin(settings)
+	settings.Flags |= lib.OpenEncrypt
+	var handle uintptr
 	failure := &lib.Error{}
-	status, _, _ := purego.SyscallN(lib.Call.Encrypt, uintptr(unsafe.Pointer(&uri[0])),
-		uintptr(unsafe.Pointer(settings)), uintptr(unsafe.Pointer(failure)))
+	status, _, _ := purego.SyscallN(lib.Call.Open, uintptr(unsafe.Pointer(&uri[0])),
+		uintptr(unsafe.Pointer(settings)), pinned(&pins, &handle), uintptr(unsafe.Pointer(failure)))
+	purego.SyscallN(lib.Call.Close, handle)
 	return check(status, failure)
 }
 
@@ -104,10 +107,16 @@ func (s *Store) Rekey(ctx context.Context, options Options) error {
 	if err := options.needKey(settings, &pins); err != nil {
 		return err
 	}
+	patch := &lib.StorePatch{Set: lib.StoreSetKey, Key: settings.Key, KeyCtx: settings.KeyCtx}
+	patch.StructSize = uint32(unsafe.Sizeof(*patch))
+	if settings.Flags&lib.OpenPassphrase != 0 {
+		patch.Set = lib.StoreSetPassphrase
+	}
+	pins.Pin(patch)
 	return withCall(ctx, time.Time{}, func(call uintptr) error {
 		failure := &lib.Error{}
-		status, _, _ := purego.SyscallN(lib.Call.Rekey, s.handle, settings.Key, settings.KeyCtx,
-			uintptr(settings.Flags), call, uintptr(unsafe.Pointer(failure)))
+		status, _, _ := purego.SyscallN(lib.Call.StoreUpdate, s.handle,
+			uintptr(unsafe.Pointer(patch)), call, uintptr(unsafe.Pointer(failure)))
 		return check(status, failure)
 	})
 }

@@ -82,6 +82,10 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var usageQuery lib.UsageQuery
 	var usageRow lib.UsageRow
 	var usageReport lib.UsageReport
+	var looking lib.LiveQuery
+	var held lib.Snapshot
+	var changing lib.StorePatch
+	var deleting lib.DeleteOptions
 	var erasing lib.EraseOptions
 	var erased lib.Erasure
 	// Sized structs and the items of sized slices may grow: only the offsets of members matter.
@@ -157,6 +161,10 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_usage_query", 0, unsafe.Offsetof(usageQuery.Key), unsafe.Offsetof(usageQuery.UserID), unsafe.Offsetof(usageQuery.FromDay), unsafe.Offsetof(usageQuery.ToDay), unsafe.Offsetof(usageQuery.After), unsafe.Offsetof(usageQuery.Limit)) +
 		offsets("quipu_usage_row", 0, unsafe.Offsetof(usageRow.Model), unsafe.Offsetof(usageRow.Day), unsafe.Offsetof(usageRow.PromptTokens), unsafe.Offsetof(usageRow.AnswerTokens), unsafe.Offsetof(usageRow.Answers), unsafe.Offsetof(usageRow.Cost), unsafe.Offsetof(usageRow.Unpriced)) +
 		offsets("quipu_usage_report", 0, unsafe.Offsetof(usageReport.Rows), unsafe.Offsetof(usageReport.Sessions), unsafe.Offsetof(usageReport.Next)) +
+		offsets("quipu_live_query", 0, unsafe.Offsetof(looking.First), unsafe.Offsetof(looking.Name), unsafe.Offsetof(looking.RootAgent)) +
+		offsets("quipu_snapshot", 0, unsafe.Offsetof(held.Head), unsafe.Offsetof(held.Count), unsafe.Offsetof(held.Events), unsafe.Offsetof(held.State), unsafe.Offsetof(held.ViewTokens)) +
+		offsets("quipu_store_patch", 0, unsafe.Offsetof(changing.Key), unsafe.Offsetof(changing.KeyCtx)) +
+		offsets("quipu_delete_options", 0, unsafe.Offsetof(deleting.Flags)) +
 		offsets("quipu_erase_options", 0, unsafe.Offsetof(erasing.Key), unsafe.Offsetof(erasing.UserID), unsafe.Offsetof(erasing.AppName)) +
 		offsets("quipu_erasure", 0, unsafe.Offsetof(erased.Forks), unsafe.Offsetof(erased.Backups), unsafe.Offsetof(erased.Hidden), unsafe.Offsetof(erased.Memories), unsafe.Offsetof(erased.Kept)) +
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
@@ -268,6 +276,10 @@ int main(void)
     BEGIN_GROWING(quipu_usage_query); AT(quipu_usage_query, key); AT(quipu_usage_query, user_id); AT(quipu_usage_query, from_day); AT(quipu_usage_query, to_day); AT(quipu_usage_query, after); AT(quipu_usage_query, limit); END();
     BEGIN_GROWING(quipu_usage_row); AT(quipu_usage_row, model); AT(quipu_usage_row, day); AT(quipu_usage_row, prompt_tokens); AT(quipu_usage_row, answer_tokens); AT(quipu_usage_row, answers); AT(quipu_usage_row, cost); AT(quipu_usage_row, unpriced); END();
     BEGIN_GROWING(quipu_usage_report); AT(quipu_usage_report, rows); AT(quipu_usage_report, sessions); AT(quipu_usage_report, next); END();
+    BEGIN_GROWING(quipu_live_query); AT(quipu_live_query, first); AT(quipu_live_query, name); AT(quipu_live_query, root_agent); END();
+    BEGIN_GROWING(quipu_snapshot); AT(quipu_snapshot, head); AT(quipu_snapshot, count); AT(quipu_snapshot, events); AT(quipu_snapshot, state); AT(quipu_snapshot, view_tokens); END();
+    BEGIN_GROWING(quipu_store_patch); AT(quipu_store_patch, key); AT(quipu_store_patch, key_ctx); END();
+    BEGIN_GROWING(quipu_delete_options); AT(quipu_delete_options, flags); END();
     BEGIN_GROWING(quipu_erase_options); AT(quipu_erase_options, key); AT(quipu_erase_options, user_id); AT(quipu_erase_options, app_name); END();
     BEGIN_GROWING(quipu_erasure); AT(quipu_erasure, forks); AT(quipu_erasure, backups); AT(quipu_erasure, hidden); AT(quipu_erasure, memories); AT(quipu_erasure, kept); END();
     printf("numbers %d %d %d %d %d %d %d %d %d %d %d %d", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,

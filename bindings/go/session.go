@@ -227,17 +227,14 @@ func newLiveSession(service *SessionService, handle uintptr) (*liveSession, erro
 		purego.SyscallN(lib.Call.SessionDel, handle)
 		service.release()
 	}, handle)
-	err := live.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-		head, status := live.head(arena, failure)
+	var text []byte
+	err := live.read(&lib.LiveQuery{Flags: lib.LiveState}, func(now *lib.Snapshot) {
+		head := (*lib.Head)(now.Head)
 		live.identity = identityOf(&head.Ref)
 		live.updated, live.uid, live.revision = timeOf(head.LastUpdateTime), head.UID, head.Revision
-		return status
+		live.decoded = make([]*session.Event, int(now.Count))
+		text = now.State.Bytes()
 	})
-	if err != nil {
-		return nil, err
-	}
-	live.decoded = make([]*session.Event, live.count())
-	text, err := live.storedState()
 	if err != nil {
 		return nil, err
 	}
@@ -248,12 +245,8 @@ func newLiveSession(service *SessionService, handle uintptr) (*liveSession, erro
 // storedState reads the state of the C session.
 func (s *liveSession) storedState() ([]byte, error) {
 	var all []byte
-	err := s.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-		text := &lib.Str{}
-		status, _, _ := purego.SyscallN(lib.Call.State, s.handle, 0, 0, uintptr(unsafe.Pointer(arena)),
-			uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(failure)))
-		all = text.Bytes()
-		return status
+	err := s.read(&lib.LiveQuery{Flags: lib.LiveState}, func(now *lib.Snapshot) {
+		all = now.State.Bytes()
 	})
 	return all, err
 }
@@ -290,29 +283,19 @@ func (s *liveSession) append(ctx context.Context, event *session.Event) error {
 	return s.follow(event)
 }
 
-// read runs a C function that writes its result to an arena; `do` copies it out.
-func (s *liveSession) read(do func(arena *lib.Arena, failure *lib.Error) uintptr) error {
-	arena := &lib.Arena{}
-	failure := &lib.Error{}
-	status := do(arena, failure)
+// read asks the C session; `use` copies what it needs of the answer, which lies in an arena.
+func (s *liveSession) read(query *lib.LiveQuery, use func(now *lib.Snapshot)) error {
+	query.StructSize = uint32(unsafe.Sizeof(*query))
+	arena, now, failure := &lib.Arena{}, &lib.Snapshot{}, &lib.Error{}
+	now.StructSize = uint32(unsafe.Sizeof(*now))
+	status, _, _ := purego.SyscallN(lib.Call.LiveGet, s.handle, uintptr(unsafe.Pointer(query)),
+		uintptr(unsafe.Pointer(arena)), uintptr(unsafe.Pointer(now)), uintptr(unsafe.Pointer(failure)))
+	if status == 0 {
+		use(now)
+	}
 	purego.SyscallN(lib.Call.ArenaDel, uintptr(unsafe.Pointer(arena)))
 	runtime.KeepAlive(s)
 	return check(status, failure)
-}
-
-// head reads the session's names, revision and time; its texts lie in the arena.
-func (s *liveSession) head(arena *lib.Arena, failure *lib.Error) (*lib.Head, uintptr) {
-	head := &lib.Head{}
-	head.StructSize = uint32(unsafe.Sizeof(*head))
-	status, _, _ := purego.SyscallN(lib.Call.Head, s.handle, uintptr(unsafe.Pointer(arena)),
-		uintptr(unsafe.Pointer(head)), uintptr(unsafe.Pointer(failure)))
-	return head, status
-}
-
-func (s *liveSession) count() int {
-	n, _, _ := purego.SyscallN(lib.Call.Count, s.handle)
-	runtime.KeepAlive(s)
-	return int(n)
 }
 
 // follow updates time, events and state after an append. When the event is all that happened since
@@ -320,15 +303,13 @@ func (s *liveSession) count() int {
 // otherwise the state is read again, and events are decoded when they are looked at.
 func (s *liveSession) follow(event *session.Event) error {
 	var now lib.Head
-	err := s.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-		head, status := s.head(arena, failure)
-		now = *head
-		return status
+	count := 0
+	err := s.read(&lib.LiveQuery{}, func(held *lib.Snapshot) {
+		now, count = *(*lib.Head)(held.Head), int(held.Count)
 	})
 	if err != nil {
 		return err
 	}
-	count := s.count()
 	s.mu.Lock()
 	alone := now.UID == s.uid && now.Revision == s.revision+1
 	if now.UID != s.uid { // deleted and created again: the old events are gone
@@ -413,17 +394,16 @@ func (e *liveEvents) At(i int) *session.Event {
 // an error code.
 func (e *liveEvents) decode(i int) *session.Event {
 	event := &session.Event{}
-	err := (*liveSession)(e).read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-		text := &lib.Str{}
-		status, _, _ := purego.SyscallN(lib.Call.Event, e.handle, uintptr(i),
-			uintptr(unsafe.Pointer(arena)), uintptr(unsafe.Pointer(text)),
-			uintptr(unsafe.Pointer(failure)))
-		if status == 0 {
-			if err := decodeEvent(unsafe.Slice((*byte)(text.P), text.N), event); err != nil {
-				event.ErrorCode, event.ErrorMessage = "UNREADABLE", err.Error()
-			}
+	query := &lib.LiveQuery{Flags: lib.LiveEvents, First: uintptr(i), Limit: 1}
+	err := (*liveSession)(e).read(query, func(now *lib.Snapshot) {
+		if now.Events.Count == 0 {
+			event.ErrorCode, event.ErrorMessage = "UNREADABLE", "there is no such event"
+			return
 		}
-		return status
+		text := (*lib.Str)(now.Events.At(0))
+		if err := decodeEvent(unsafe.Slice((*byte)(text.P), text.N), event); err != nil {
+			event.ErrorCode, event.ErrorMessage = "UNREADABLE", err.Error()
+		}
 	})
 	if err != nil {
 		event.ErrorCode, event.ErrorMessage = "UNREADABLE", err.Error()

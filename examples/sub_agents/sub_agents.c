@@ -40,6 +40,8 @@ static void say(quipu_live *session, const char *author, const char *part)
 static void send_scouts(quipu_live *root)
 {
     quipu_child_options options = QUIPU_CHILD_OPTIONS_INIT;
+    quipu_child_end merge = QUIPU_CHILD_END_INIT;
+    quipu_child_end discard = QUIPU_CHILD_END_INIT;
     quipu_children children = quipu_children_of(NULL, 0);
     quipu_live *found = NULL;
     quipu_live *lost = NULL;
@@ -54,26 +56,39 @@ static void send_scouts(quipu_live *root)
     check(quipu_live_children(root, NULL, &arena, &children, &error), &error);
     expect(children.count == 2, "there are not two children");
     expect(!quipu_child_at(children, 0)->merged, "a child is merged before its merge");
-    check(quipu_live_merge(root, found, QUIPU_STR("North: a village."), (quipu_str){NULL, 0}, NULL,
-                           &error),
-          &error);
-    check(quipu_live_discard(root, lost, QUIPU_STR("it found nothing"), NULL, &error), &error);
+    merge.summary = QUIPU_STR("North: a village.");
+    check(quipu_live_end_child(root, found, &merge, NULL, &error), &error);
+    discard.flags = QUIPU_CHILD_DISCARD;
+    discard.reason = QUIPU_STR("it found nothing");
+    check(quipu_live_end_child(root, lost, &discard, NULL, &error), &error);
     quipu_live_free(found);
     quipu_live_free(lost);
     quipu_arena_free(&arena);
 }
 
+/* How many events the live session holds. */
+static size_t count(quipu_live *session)
+{
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_error error = {0};
+
+    check(quipu_live_get(session, NULL, &arena, &got, &error), &error);
+    quipu_arena_free(&arena);
+    return got.count;
+}
+
 /* The events of an isolated agent show until its child ends; then one message stands for them. */
 static void run_isolated(quipu_live *root)
 {
-    const size_t before = quipu_live_event_count(root);
+    const size_t before = count(root);
     quipu_error error = {0};
 
     say(root, "clerk", "\"text\":\"Counting the houses.\"");
     say(root, "clerk", "\"text\":\"There are twelve.\"");
-    expect(quipu_live_event_count(root) == before + 2, "the clerk's events do not show");
-    check(quipu_live_end_child(root, NULL, &error), &error);
-    expect(quipu_live_event_count(root) == before + 1, "the clerk left more than one message");
+    expect(count(root) == before + 2, "the clerk's events do not show");
+    check(quipu_live_end_child(root, NULL, NULL, NULL, &error), &error);
+    expect(count(root) == before + 1, "the clerk left more than one message");
 }
 
 /* A tool was called, and the program that was to run it failed. */
@@ -91,9 +106,8 @@ static void fail_a_turn(quipu_live *root)
 /* What a model would see next, and a value of the state. */
 static void show(quipu_live *root)
 {
-    quipu_view_options options = QUIPU_VIEW_OPTIONS_INIT;
-    quipu_view view = QUIPU_VIEW_INIT;
-    quipu_json place = {{NULL, 0}};
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error = {0};
 
@@ -101,14 +115,15 @@ static void show(quipu_live *root)
                          &error),
           &error);
     check(quipu_live_refresh(root, NULL, &error), &error);
-    check(quipu_live_state(root, QUIPU_STR("place"), &arena, &place, &error), &error);
-    expect(quipu_str_eq(place.text, QUIPU_STR("\"north\"")), "the state lost the place");
-    options.token_budget = 1000;
-    check(quipu_live_view(root, &options, &arena, &view, &error), &error);
-    for (size_t i = 0; i < view.count; i++) {
-        printf("%s\n", view.events[i].text.p);
+    query.flags = QUIPU_LIVE_STATE | QUIPU_LIVE_VIEW;
+    query.name = QUIPU_STR("place");
+    query.token_budget = 1000;
+    check(quipu_live_get(root, &query, &arena, &now, &error), &error);
+    expect(quipu_str_eq(now.state.text, QUIPU_STR("\"north\"")), "the state lost the place");
+    for (size_t i = 0; i < now.events.count; i++) {
+        printf("%s\n", quipu_json_at(now.events, i)->text.p);
     }
-    expect(view.first == 0 && view.count >= 5, "the view is cut, or lacks events");
+    expect(now.view_first == 0 && now.events.count >= 5, "the view is cut, or lacks events");
     quipu_arena_free(&arena);
 }
 

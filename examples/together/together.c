@@ -19,6 +19,18 @@ static void check(quipu_status status, const quipu_error *error)
     }
 }
 
+/* How many events the live session holds. */
+static size_t count(quipu_live *session)
+{
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_error error = {0};
+
+    check(quipu_live_get(session, NULL, &arena, &got, &error), &error);
+    quipu_arena_free(&arena);
+    return got.count;
+}
+
 /* Reads the session until it has `count` events; the first program to come creates it. */
 static quipu_live *wait_for(quipu_service *service, size_t events)
 {
@@ -32,7 +44,7 @@ static quipu_live *wait_for(quipu_service *service, size_t events)
         quipu_error error = {0};
 
         check(quipu_service_get(service, &ref, &options, NULL, &session, &error), &error);
-        if (session != NULL && quipu_live_event_count(session) >= events) {
+        if (session != NULL && count(session) >= events) {
             return session;
         }
         quipu_live_free(session);
@@ -59,15 +71,18 @@ static void say(quipu_service *service, const char *name, size_t turn)
 static void show(quipu_service *service, size_t turns)
 {
     quipu_live *session = wait_for(service, turns);
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error = {0};
 
-    for (size_t i = 0; i < quipu_live_event_count(session); i++) {
+    query.flags = QUIPU_LIVE_EVENTS;
+    check(quipu_live_get(session, &query, &arena, &got, &error), &error);
+    for (size_t i = 0; i < got.events.count; i++) {
         quipu_messages messages;
-        quipu_json event;
 
-        check(quipu_live_event(session, i, &arena, &event, &error), &error);
-        check(quipu_event_to_message(event, &arena, &messages, &error), &error);
+        check(quipu_event_to_message(*quipu_json_at(got.events, i), &arena, &messages, &error),
+              &error);
         const quipu_str text = quipu_message_at(messages, 0)->content;
         printf("%.*s\n", (int)text.n, text.p);
     }

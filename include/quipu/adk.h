@@ -141,7 +141,7 @@ typedef struct quipu_service_options {
  *
  * Ownership: free with quipu_service_free(); options are copied. Close the store when no call of
  *            the service runs. Afterwards the service and its live sessions can only be freed and,
- *            with quipu_live_head(), _event_count(), _event(), _state() and _snapshot(), be read.
+ *            with quipu_live_get(), be read.
  * Threads:   any.
  * Errors:    QUIPU_NOMEM, QUIPU_MISUSE.
  * Since:     0.1
@@ -284,7 +284,7 @@ typedef struct quipu_event_result {
  * applied but is no event of the history, unless the service records it.
  *
  * Repeating an event with the same id applies nothing twice. A session that another writer changed
- * since it was read is QUIPU_CONFLICT: quipu_live_head() then returns both revisions. With
+ * since it was read is QUIPU_CONFLICT: the head of quipu_live_get() then has both revisions. With
  * QUIPU_SERVICE_REBASE the call instead appends the event behind the others' and refreshes the live
  * session. After QUIPU_UNKNOWN the live session reloads at its next use: repeat the event to settle
  * it.
@@ -333,53 +333,65 @@ typedef struct quipu_session_head {
 
 #define QUIPU_SESSION_HEAD_INIT QUIPU_INIT(quipu_session_head)
 
+/* JSON texts. */
+QUIPU_SLICE(quipu_jsons, quipu_json)
+
+#define QUIPU_VIEW_BUDGET 32000 /* tokens of a view without a budget */
+
+/* What to read of a live session. */
+typedef struct quipu_live_query {
+    uint32_t struct_size;
+    uint32_t flags;       /* QUIPU_LIVE_*; 0: only its head, and how many events it holds */
+    size_t first;         /* events from this one on, from 0... */
+    size_t limit;         /* ...at most so many; 0: all */
+    quipu_str name;       /* of the state: the value of this name alone; absent: all of it */
+    int64_t token_budget; /* of a view; 0 or less: QUIPU_VIEW_BUDGET */
+    quipu_str root_agent; /* of a view: author of an agent's message without one; absent:
+                           * QUIPU_ROOT_AGENT */
+} quipu_live_query;
+
+#define QUIPU_LIVE_QUERY_INIT QUIPU_INIT(quipu_live_query)
+
+#define QUIPU_LIVE_EVENTS 1u /* its events */
+#define QUIPU_LIVE_STATE 2u  /* its state */
+/* Instead of its events a view, as a model should see it: the newest messages within a token
+ * budget, at least one, as events: texts, function calls, function responses. A cut separates no
+ * pair (<quipu/history.h>) and begins neither with an answer nor with a call that has none; without
+ * a cut a pending call stays. A tool's message without an output is the response to the call that
+ * it is paired with. Neighbours of one role and one author become one event. Ids are those of the
+ * messages, the same at every reading. */
+#define QUIPU_LIVE_VIEW 4u
+
+/* A live session at one moment. */
+typedef struct quipu_snapshot {
+    uint32_t struct_size;
+    const quipu_session_head *head;
+    size_t count;        /* of the events that it holds */
+    quipu_jsons events;  /* that were asked for, oldest first, in the service's dialect */
+    quipu_json state;    /* an object: its own names, "app:", "user:" and "temp:" ones, sorted; or
+                          * the value of one name; absent: not asked for */
+    size_t view_first;   /* of a view: the index of its first message... */
+    int64_t view_tokens; /* ...and the tokens of its messages */
+} quipu_snapshot;
+
+#define QUIPU_SNAPSHOT_INIT QUIPU_INIT(quipu_snapshot)
+
 /**
- * Return the name, uid, revision and last update time of a live session.
+ * Return what a live session holds: its head and, as the query asks, events, state or a view, all
+ * of one moment. The query may be NULL. A caller with session objects of its own takes a snapshot,
+ * frees the live session, and appends with quipu_service_append().
  *
- * Ownership: the arena owns the texts.
+ * Ownership: the arena owns everything reached from *ret_snapshot.
  * Threads:   any, same session; the arena one at a time.
- * Errors:    QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
+ * Errors:    QUIPU_NOT_FOUND (the name), QUIPU_INVALID (a view: a text is not UTF-8),
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_head(quipu_live *session, quipu_arena *arena,
-                                                      quipu_session_head *ret_head,
-                                                      quipu_error *reterr);
-
-/**
- * Return how many events the live session holds.
- *
- * Ownership: none.
- * Threads:   any, same session.
- * Errors:    none: 0 without a session.
- * Since:     0.1
- */
-QUIPU_API size_t quipu_live_event_count(quipu_live *session);
-
-/**
- * Return event `index` of the live session, from 0, oldest first, in the service's dialect.
- *
- * Ownership: the arena owns the text.
- * Threads:   any, same session; the arena one at a time.
- * Errors:    QUIPU_NOT_FOUND (there is none), QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT,
- *            QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_event(quipu_live *session, size_t index,
-                                                       quipu_arena *arena, quipu_json *ret_event,
-                                                       quipu_error *reterr);
-
-/**
- * Return the state of the live session as an object: its own names, "app:", "user:" and "temp:"
- * ones, sorted. With a `name` that is not absent, return the value of that name alone.
- *
- * Ownership: the arena owns the text.
- * Threads:   any, same session; the arena one at a time.
- * Errors:    QUIPU_NOT_FOUND (the name), QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_state(quipu_live *session, quipu_str name,
-                                                       quipu_arena *arena, quipu_json *ret_state,
-                                                       quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_get(quipu_live *session,
+                                                     const quipu_live_query *query,
+                                                     quipu_arena *arena,
+                                                     quipu_snapshot *ret_snapshot,
+                                                     quipu_error *reterr);
 
 /**
  * Set one name of the state to a JSON value, or remove it with an absent value, in the store and in
@@ -407,30 +419,6 @@ QUIPU_API void quipu_live_free(quipu_live *session);
 
 /* ---- sessions that the caller holds ---------------------------------------------------------- */
 
-/* A session at one moment. */
-typedef struct quipu_snapshot {
-    uint32_t struct_size;
-    const quipu_session_head *head;
-    quipu_json state;  /* an object: see quipu_live_state() */
-    quipu_json events; /* an array, oldest first, in the service's dialect */
-    size_t count;      /* of the events */
-} quipu_snapshot;
-
-#define QUIPU_SNAPSHOT_INIT QUIPU_INIT(quipu_snapshot)
-
-/**
- * Copy everything that a live session holds, for callers with session objects of their own: take
- * the snapshot, free the live session, and append with quipu_service_append().
- *
- * Ownership: the arena owns everything reached from *ret_snapshot.
- * Threads:   any, same session; the arena one at a time.
- * Errors:    QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
-                                                          quipu_snapshot *ret_snapshot,
-                                                          quipu_error *reterr);
-
 /**
  * Append an event to the session of `head` without a live session; otherwise as
  * quipu_live_append(). A session whose state is no longer that of `head` is QUIPU_CONFLICT or, with
@@ -446,48 +434,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_snapshot(quipu_live *session, q
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_append(
     quipu_service *service, quipu_session_head *head, quipu_json event,
     const quipu_call_options *call, quipu_event_result *ret_result, quipu_error *reterr);
-
-/* ---- messages as a model should see them ----------------------------------------------------- */
-
-#define QUIPU_VIEW_BUDGET 32000 /* tokens of a view without a budget */
-
-typedef struct quipu_view_options {
-    uint32_t struct_size;
-    uint32_t flags;       /* 0 */
-    int64_t token_budget; /* 0 or less: QUIPU_VIEW_BUDGET */
-    quipu_str root_agent; /* author of an agent's message without one; absent: QUIPU_ROOT_AGENT */
-} quipu_view_options;
-
-#define QUIPU_VIEW_OPTIONS_INIT QUIPU_INIT(quipu_view_options)
-
-/* Events made from messages, oldest first. */
-typedef struct quipu_view {
-    uint32_t struct_size;
-    const quipu_json *events;
-    size_t count;
-    size_t first;   /* index of the first message of the view */
-    int64_t tokens; /* of its messages */
-} quipu_view;
-
-#define QUIPU_VIEW_INIT QUIPU_INIT(quipu_view)
-
-/**
- * Return the newest messages of a live session within a token budget, at least one, as events:
- * texts, function calls, function responses. A cut separates no pair (<quipu/history.h>) and begins
- * neither with an answer nor with a call that has none; without a cut a pending call stays. A
- * tool's message without an output is the response to the call that it is paired with. Neighbours
- * of one role and one author become one event. Ids are those of the messages, the same at every
- * reading.
- *
- * Ownership: the arena owns everything reached from *ret_view.
- * Threads:   any, same session; the arena one at a time.
- * Errors:    QUIPU_INVALID (a text is not UTF-8), QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_view(quipu_live *session,
-                                                      const quipu_view_options *options,
-                                                      quipu_arena *arena, quipu_view *ret_view,
-                                                      quipu_error *reterr);
 
 /* ---- child sessions -------------------------------------------------------------------------- */
 
@@ -516,38 +462,42 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_spawn(quipu_live *parent, quipu
                                                        const quipu_call_options *call,
                                                        quipu_live **ret_child, quipu_error *reterr);
 
+/* What becomes of a child's work. */
+typedef struct quipu_child_end {
+    uint32_t struct_size;
+    uint32_t flags;    /* QUIPU_CHILD_DISCARD or 0 */
+    quipu_str summary; /* of a merge: this text instead of the child's events; absent: the events */
+    quipu_str author;  /* of the summary; absent: the child's agent */
+    quipu_str reason;  /* of a discard: a note of the root agent says it, unless it is blank */
+} quipu_child_end;
+
+#define QUIPU_CHILD_END_INIT QUIPU_INIT(quipu_child_end)
+
+#define QUIPU_CHILD_DISCARD 1u /* delete the child, instead of merging it */
+
 /**
- * Merge a child into its parent: with a summary, append one assistant's message by `author`
- * (absent: the child's agent); without one, every event that the child appended, in order, or the
- * last `max_messages` of them. The same transaction marks the child as merged: a merge that failed
- * can be repeated, one that succeeded cannot.
+ * End a child session. It is merged into its parent: with a summary, one assistant's message is
+ * appended; without one, every event that the child appended, in order, or the last `max_messages`
+ * of them. The same transaction marks the child as merged: a merge that failed can be repeated, one
+ * that succeeded cannot. With QUIPU_CHILD_DISCARD the child is deleted, and a note may stay in the
+ * parent, in one transaction.
  *
- * Ownership: both live sessions stay the caller's.
+ * Without `child` (NULL, and `end` NULL) the child of the active isolated agent ends, if there is
+ * one: its events leave the live session, and its last text that is not blank, or a note that there
+ * is none, becomes one message of the root agent, in the store and in the live session.
+ *
+ * Ownership: both live sessions stay the caller's. `end` NULL: merge the events.
  * Threads:   any, same sessions.
  * Errors:    QUIPU_EXISTS (merged already), QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT,
  *            QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
  *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also the child of another
  *            parent).
- * Since:     0.1
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child,
-                                                       quipu_str summary, quipu_str author,
-                                                       const quipu_call_options *call,
-                                                       quipu_error *reterr);
-
-/**
- * Delete a child and, with a reason that is not blank, append a note of the root agent to the
- * parent, in one transaction.
- *
- * Ownership: both live sessions stay the caller's.
- * Threads:   any, same sessions.
- * Errors:    as quipu_live_merge().
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_discard(quipu_live *parent, quipu_live *child,
-                                                         quipu_str reason,
-                                                         const quipu_call_options *call,
-                                                         quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_end_child(quipu_live *parent, quipu_live *child,
+                                                           const quipu_child_end *end,
+                                                           const quipu_call_options *call,
+                                                           quipu_error *reterr);
 
 typedef struct quipu_child {
     quipu_session_ref ref;
@@ -572,20 +522,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_children(quipu_live *parent,
                                                           quipu_error *reterr);
 
 /**
- * End the child of the active isolated agent, if there is one: its events leave the live session,
- * and its last text that is not blank, or a note that there is none, becomes one message of the
- * root agent, in the store and in the live session.
- *
- * Ownership: none.
- * Threads:   any, same session.
- * Errors:    as quipu_live_merge().
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_end_child(quipu_live *session,
-                                                           const quipu_call_options *call,
-                                                           quipu_error *reterr);
-
-/**
  * Clean up after a turn that failed. Every unanswered function call of the live session gets one
  * tool message, by the call's author, that says it was interrupted, all in one transaction; the
  * child of an active isolated agent is discarded; with a reason that is not blank a note says so. A
@@ -594,7 +530,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_end_child(quipu_live *session,
  *
  * Ownership: `ret_closed`, the number of calls, may be NULL.
  * Threads:   any, same session.
- * Errors:    as quipu_live_merge().
+ * Errors:    as quipu_live_end_child().
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,

@@ -40,7 +40,7 @@ typedef struct quipu_artifact {
     quipu_json metadata;      /* an object, or absent */
     quipu_artifact_kind kind; /* input: 0 means data */
     quipu_time created_at;
-    quipu_bytes data; /* absent in lists */
+    quipu_bytes data; /* found with QUIPU_ARTIFACT_BYTES; else absent */
 } quipu_artifact;
 
 QUIPU_SLICE(quipu_artifacts, quipu_artifact)
@@ -52,13 +52,14 @@ typedef struct quipu_artifact_query {
     quipu_str app_name; /* both absent: those of the session, which must exist */
     quipu_str user_id;
     quipu_str session_key; /* absent: only the user's */
-    quipu_str name;        /* absent: every name; required to get and to delete */
-    int64_t version;       /* to get: this one; -1: the newest */
+    quipu_str name;        /* absent: every name; required for bytes, and to delete */
+    int64_t version;       /* of the bytes: this one; -1: the newest */
 } quipu_artifact_query;
 
 #define QUIPU_ARTIFACT_QUERY_INIT QUIPU_INIT_WITH(quipu_artifact_query, version, -1)
 
-#define QUIPU_ARTIFACT_VERSIONS 1u /* list: all versions, not the newest of each name */
+#define QUIPU_ARTIFACT_VERSIONS 1u /* all versions, not the newest of each name */
+#define QUIPU_ARTIFACT_BYTES 2u    /* one version of one name, with its bytes */
 
 typedef struct quipu_artifact_list {
     quipu_artifacts artifacts; /* by name and version */
@@ -83,27 +84,16 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_save(quipu_store *store,
                                                           quipu_error *reterr);
 
 /**
- * Get one version of an artifact with its bytes: a list of one.
+ * Find artifacts, by name and version, without their bytes: an unknown name has none. With
+ * QUIPU_ARTIFACT_BYTES get one version of one artifact with its bytes, a list of one, which must
+ * exist.
  *
  * Ownership: free *ret_list with quipu_free().
  * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND (the artifact, its version, or the session), QUIPU_EXPIRED,
- *            QUIPU_INVALID, QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT (its bytes are gone or
- *            damaged), QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_get(quipu_store *store,
-                                                         const quipu_artifact_query *query,
-                                                         const quipu_call_options *call,
-                                                         quipu_artifact_list **ret_list,
-                                                         quipu_error *reterr);
-
-/**
- * List artifacts without their bytes, by name and version. An unknown name has none.
- *
- * Ownership: free *ret_list with quipu_free().
- * Threads:   any, same store.
- * Errors:    as quipu_artifact_get(); QUIPU_LIMIT also for too many (above).
+ * Errors:    QUIPU_NOT_FOUND (the session; with its bytes the artifact or its version, too),
+ *            QUIPU_EXPIRED, QUIPU_INVALID, QUIPU_LIMIT (also too many, above), QUIPU_BUSY,
+ *            QUIPU_IO, QUIPU_CORRUPT (the bytes are gone or damaged), QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_find(quipu_store *store,

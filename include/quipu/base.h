@@ -102,7 +102,8 @@ extern "C" {
 
 /**
  * Free a result that a call returned: a history, a window, a page, a list, search results, an
- * erasure receipt. NULL does nothing. A pointer that is no such result is undefined behaviour.
+ * erasure receipt, a cancel flag. NULL does nothing. A pointer that is no such result is undefined
+ * behaviour.
  *
  * Ownership: the result and everything reached from it are gone.
  * Threads:   any.
@@ -342,24 +343,17 @@ typedef struct quipu_allocator {
 } quipu_allocator;
 
 /**
- * Replace the allocator of the whole process; NULL restores the C library's. SQLite keeps its own.
+ * Replace the allocator of the whole process, and return the one before. NULL replaces nothing: for
+ * libraries that share memory with this one. SQLite keeps its own.
  *
- * Ownership: the struct is copied; `ctx` must outlive every use of the library.
- * Threads:   call it before anything else, from one thread.
+ * Ownership: the struct is copied; `ctx` must outlive every use of the library. `ret_before` may be
+ *            NULL.
+ * Threads:   call it before anything else, from one thread; with NULL any, afterwards.
  * Errors:    QUIPU_MISUSE when `realloc` is NULL.
- * Since:     0.1
+ * Since:     0.2
  */
-QUIPU_API quipu_status quipu_set_allocator(const quipu_allocator *allocator);
-
-/**
- * Return the allocator in use, for libraries that share memory with this one.
- *
- * Ownership: a value.
- * Threads:   any, after quipu_set_allocator().
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API quipu_allocator quipu_get_allocator(void);
+QUIPU_API quipu_status quipu_set_allocator(const quipu_allocator *allocator,
+                                           quipu_allocator *ret_before);
 
 /* Owns everything that a call returns through it; one quipu_arena_free() releases it all. Start
  * with QUIPU_ARENA_INIT (all zero). `limit` bounds the bytes it may hold; 0 means no bound. */

@@ -116,52 +116,55 @@ typedef struct quipu_model_factor {
 
 #define QUIPU_MODEL_FACTOR_INIT QUIPU_INIT(quipu_model_factor)
 
+/* One prompt that was sent to a model. */
+typedef struct quipu_model_report {
+    uint32_t struct_size;
+    int64_t estimated; /* its tokens by the store... */
+    int64_t reported;  /* ...and by the provider: 1 or more */
+} quipu_model_report;
+
+#define QUIPU_MODEL_REPORT_INIT QUIPU_INIT(quipu_model_report)
+
 /**
- * Read the learned factor of a model. Divide a budget in the model's tokens by it to choose a
- * window; stored counts are estimates and do not change.
+ * Return the factor of a model, learned from the reports of its prompts. Divide a budget in the
+ * model's tokens by it to choose a window; stored counts are estimates and do not change.
  *
- * Ownership: inputs are borrowed.
- * Threads:   any, same store.
+ * With a report, learn from it first, in one transaction. The factor is the mean of the first
+ * reports; then each report weighs 1/QUIPU_FACTOR_WEIGHT_MAX, within the bounds above. An estimate
+ * below QUIPU_FACTOR_TOKENS_MIN changes nothing. A name that begins with QUIPU_FACTOR_PROBE is for
+ * programs that make sure that the store takes writes: the row is stored as any other, and exports
+ * and copies leave it out.
+ *
+ * Ownership: inputs are borrowed; `report` may be NULL, and with a report `ret_factor`.
+ * Threads:   any, same store; no report of another thread or process is lost.
  * Errors:    QUIPU_LIMIT (the name is too long), QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
- *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_CANCELLED, QUIPU_MISUSE; with a report also QUIPU_INVALID (the name is not
+ *            UTF-8), QUIPU_UNKNOWN, QUIPU_FULL.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
+                                                             const quipu_model_report *report,
                                                              const quipu_call_options *call,
                                                              quipu_model_factor *ret_factor,
                                                              quipu_error *reterr);
 
-/**
- * Learn from one prompt, in one transaction: `estimated` tokens by the store, `reported` by the
- * provider. The factor is the mean of the first reports; then each report weighs
- * 1/QUIPU_FACTOR_WEIGHT_MAX, within the bounds above. An estimate below QUIPU_FACTOR_TOKENS_MIN
- * changes nothing. A name that begins with QUIPU_FACTOR_PROBE is for programs that make sure that
- * the store takes writes: the row is stored as any other, and exports and copies leave it out.
- *
- * Ownership: inputs are borrowed; `ret_factor`, the new factor, may be NULL.
- * Threads:   any, same store; no report of another thread or process is lost.
- * Errors:    QUIPU_INVALID (the name is not UTF-8), QUIPU_LIMIT (it is too long), QUIPU_UNKNOWN,
- *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model,
-                                                               int64_t estimated, int64_t reported,
-                                                               const quipu_call_options *call,
-                                                               quipu_model_factor *ret_factor,
-                                                               quipu_error *reterr);
-
 /* ---- compaction ------------------------------------------------------------------------------ */
+
+#define QUIPU_COMPACT_UNDO INT64_MIN /* instead of the last message that a summary covers */
 
 /**
  * Append a summary of the default view's messages up to number `covers_to`, of role system and
  * marked QUIPU_MARK_COMPACTION. The view then begins with it. Nothing is removed; the summary also
  * covers an earlier summary and what that covers.
  *
- * Ownership: `ret_seq`, the number of the summary, may be NULL.
+ * QUIPU_COMPACT_UNDO, and an absent summary, undo the newest compaction: the default view is what
+ * it was before. Its summary stays among the messages, outside of the view.
+ *
+ * Ownership: `ret_seq`, the number of the summary (of an undone compaction 0), may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID (it covers nothing new, the message
- *            does not exist, a tool call is separated from its answer, the summary is not UTF-8),
+ * Errors:    QUIPU_NOT_FOUND (also to undo: no compaction, or the covered messages were
+ *            removed), QUIPU_EXPIRED, QUIPU_INVALID (it covers nothing new, the message does not
+ *            exist, a tool call is separated from its answer, the summary is not UTF-8),
  *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
  *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
@@ -170,22 +173,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_compact(quipu_store *store, 
                                                             int64_t covers_to, quipu_str summary,
                                                             const quipu_call_options *call,
                                                             int64_t *ret_seq, quipu_error *reterr);
-
-/**
- * Undo the newest compaction: the default view is what it was before. The summary stays among the
- * messages, outside of the view.
- *
- * Ownership: inputs are borrowed.
- * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND (no session, no compaction, or the covered messages were removed),
- *            QUIPU_EXPIRED, QUIPU_INVALID (the key is not UTF-8), QUIPU_LIMIT, QUIPU_UNKNOWN,
- *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
-                                                              const quipu_call_options *call,
-                                                              quipu_error *reterr);
 
 /**
  * Remove the messages that the newest compaction covers, for good, and forget their event ids. What
@@ -230,21 +217,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_prune(quipu_store *store, qu
 QUIPU_API QUIPU_MUST_USE quipu_status
 quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq, const quipu_session_new *values,
                    const quipu_call_options *call, quipu_history **ret_fork, quipu_error *reterr);
-
-/**
- * Delete a session as quipu_session_delete() does, with all its forks and their forks, in one
- * transaction. A missing session is no error. Copies that QUIPU_FORK_DEPTH_MAX made are no forks.
- *
- * Ownership: `ret_removed`, the number of sessions, may be NULL.
- * Threads:   any, same store.
- * Errors:    QUIPU_INVALID (the key is not UTF-8), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
-                                                                const quipu_call_options *call,
-                                                                int64_t *ret_removed,
-                                                                quipu_error *reterr);
 
 #ifdef __cplusplus
 }

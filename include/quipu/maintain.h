@@ -215,7 +215,8 @@ typedef enum quipu_checksums {
     QUIPU_CHECKSUMS_STALE /* another program has written to the file without them since */
 } quipu_checksums;
 
-#define QUIPU_COMMIT_SIZES 9 /* sizes of commits that are counted apart */
+#define QUIPU_LAYOUT_SIZE 1024 /* of what an upgrade adds, with its NUL; a longer text is cut */
+#define QUIPU_COMMIT_SIZES 9   /* sizes of commits that are counted apart */
 
 typedef struct quipu_stats {
     uint32_t struct_size;
@@ -249,6 +250,10 @@ typedef struct quipu_stats {
     int64_t jobs_leased;  /* ...those of them that a worker is at... */
     int64_t jobs_failed;  /* ...and those whose last try failed */
     uint32_t flags;       /* in: QUIPU_STATS_QUICK or 0 */
+    /* What an upgrade would add: the tables, columns and indexes that the file lacked when it was
+     * opened read-only, such as `column "title" of table "sessions"`. Empty when the file is of
+     * this program's layout, and of a store that was opened for writing, which upgrades it. */
+    char missing[QUIPU_LAYOUT_SIZE];
 } quipu_stats;
 
 #define QUIPU_STATS_INIT QUIPU_INIT(quipu_stats)
@@ -271,97 +276,53 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store,
                                                         quipu_stats *ret_stats,
                                                         quipu_error *reterr);
 
-#define QUIPU_LAYOUT_SIZE 1024 /* of what an upgrade adds, with its NUL; a longer text is cut */
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* What to change of a store in a file: what the bits in `set` name. */
+typedef struct quipu_store_patch {
+    uint32_t struct_size;
+    uint32_t set;     /* QUIPU_STORE_SET_* */
+    quipu_key_fn key; /* gives the new key; called once */
+    void *key_ctx;
+} quipu_store_patch;
+
+#define QUIPU_STORE_PATCH_INIT QUIPU_INIT(quipu_store_patch)
+
+/* Write a checksum on every page of the file. The store is verified as by quipu_store_verify() and,
+ * when that finds no problem (QUIPU_INVALID), rewritten in one transaction, which needs free disk
+ * space of twice the file's size; nothing happens when the file has its checksums. A file that
+ * another program wrote to without checksums is no problem here: it is what this is for. Older
+ * programs may read the file afterwards, and not write. The call's progress counts sessions as they
+ * are verified. Nobody should write meanwhile: the call waits, and so would they. docs/integrity.md
+ * says what checksums find. */
+#define QUIPU_STORE_SET_CHECKSUMS 1u
+/* Give an encrypted store another key, of 32 bytes: callers who open it from now on need it. Its
+ * pages are not written anew: the file's header keeps their key, encrypted with the store's. Calls
+ * of all processes go on meanwhile, and programs that have the store open go on after it; what they
+ * open or back up later still asks for, and is made for, the key that each was given. A process
+ * that ends in the middle leaves a store that opens with the old or with the new key; repeat the
+ * call then. docs/encryption.md says what an old key still reads. */
+#define QUIPU_STORE_SET_KEY 2u
+#define QUIPU_STORE_SET_PASSPHRASE 4u /* the same with a passphrase */
 
 /**
- * Say what an upgrade would add to the store: tables, columns and indexes that the file lacked when
- * it was opened read-only, such as `column "title" of table "sessions"`. Empty when the file is of
- * this program's layout, and of a store that was opened for writing, which upgrades it.
- *
- * Ownership: `ret_text` is the caller's.
- * Threads:   any, same store.
- * Errors:    QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_layout(quipu_store *store,
-                                                         char ret_text[QUIPU_LAYOUT_SIZE],
-                                                         quipu_error *reterr);
-
-#define QUIPU_UPGRADE_CHECKSUMS 1u /* write a checksum on every page of the file */
-
-/**
- * Bring a store to what new ones have. Opening it for writing upgrades its layout; this call adds
- * what costs a rewrite, as the flags ask.
- *
- * QUIPU_UPGRADE_CHECKSUMS verifies the store as quipu_store_verify() does and, when it finds no
- * problem, rewrites the file so that every page carries a checksum; nothing happens when the file
- * has them. A file that another program wrote to without checksums is no problem here: it is what
- * the call is for. The rewrite is one transaction and needs free disk space of twice the file's
- * size; older programs may read the file afterwards, and not write. The call's progress counts
- * sessions as they are verified. docs/integrity.md says what checksums find.
- *
- * Ownership: `call` may be NULL.
- * Threads:   any, same store; nobody should write meanwhile: the call waits, and so would they.
- * Errors:    QUIPU_INVALID (verify found problems: nothing was changed), QUIPU_UNSUPPORTED (a
- *            server: its administrator decides, or the file's pages have 512 bytes), QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_UNKNOWN, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_upgrade(quipu_store *store, uint32_t flags,
-                                                          const quipu_call_options *call,
-                                                          quipu_error *reterr);
-
-/**
- * Encrypt an existing store in a file with the key of the options, of which `key`, `key_ctx`,
- * QUIPU_OPEN_PASSPHRASE, `deadline_ms` and the log count. The store is opened for writing without a
- * key, gets its page checksums as by quipu_store_upgrade(), and is copied, encrypted, to
- * `<file>-encrypting`; the copy takes the file's place in one step. The plain file, its log and its
- * journal are then overwritten with zeros and deleted. What the file system freed, moved or copied
- * before is out of reach, and so are backups.
- *
- * No other program may have the store open: the call waits until the deadline, and opening it waits
- * for the call. It needs free disk space of the file's size, and of twice that where checksums are
- * missing. A process that ends in the middle leaves the plain store or the encrypted one; repeat
- * the call then: it begins anew, or overwrites what is left. Nothing happens when the store is
- * encrypted with this key.
- *
- * Ownership: `options` stays the caller's.
- * Threads:   any; this process must not have the store open.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_MISUSE (no key), QUIPU_INVALID (the key has another length; the
- *            store is encrypted with another key; verify found problems), QUIPU_BUSY (a program has
- *            it open), QUIPU_UNSUPPORTED (a server, a store in memory, no libcrypto), QUIPU_FULL,
- *            QUIPU_IO, and those of quipu_open().
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_encrypt(const char *uri,
-                                                          const quipu_open_options *options,
-                                                          quipu_error *reterr);
-
-/**
- * Give an encrypted store another key: callers who open it from now on need it. Its pages are not
- * written anew: the file's header keeps their key, encrypted with the store's. Calls of all
- * processes go on meanwhile, and programs that have the store open go on after it; what they open
- * or back up later still asks for, and is made for, the key that each was given. A process that
- * ends in the middle leaves a store that opens with the old or with the new key; repeat the call
- * then. docs/encryption.md says what an old key still reads.
- *
- * `key` is called once and gives the new key: 32 bytes, or with QUIPU_OPEN_PASSPHRASE in `flags` a
- * passphrase.
+ * Change the file of a store: what new stores have and an older one gets by a rewrite, and its key.
+ * (Opening a store for writing upgrades its layout; QUIPU_OPEN_ENCRYPT encrypts a plain one.)
  *
  * Ownership: `call` may be NULL.
  * Threads:   any, same store; `key` runs on the caller's and must not use the store.
- * Errors:    QUIPU_MISUSE (the store is not encrypted, or read-only), QUIPU_UNSUPPORTED (a server
- *            encrypts by its own means), QUIPU_CONFLICT (another program has changed the key),
- *            QUIPU_INVALID (the key has another length), QUIPU_LIMIT, QUIPU_UNKNOWN (the disk did
- *            not confirm: repeat the call), QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
- *            QUIPU_CANCELLED.
+ * Errors:    QUIPU_INVALID (verify found problems: nothing was changed; the key has another
+ *            length), QUIPU_UNSUPPORTED (a server: its administrator decides; the file's pages
+ *            have 512 bytes), QUIPU_CONFLICT (another program has changed the key), QUIPU_LIMIT,
+ *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_UNKNOWN (the disk did not
+ *            confirm: repeat the call), QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also a key for
+ *            a store that is not encrypted, and a read-only store).
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_rekey(quipu_store *store, quipu_key_fn key,
-                                                  void *key_ctx, uint32_t flags,
-                                                  const quipu_call_options *call,
-                                                  quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_update(quipu_store *store,
+                                                         const quipu_store_patch *patch,
+                                                         const quipu_call_options *call,
+                                                         quipu_error *reterr);
 
 /* ---- verify and repair ----------------------------------------------------------------------- */
 

@@ -293,8 +293,11 @@ typedef struct quipu_embeddings {
 
 /* A provider. `generate` puts its deltas into the sink, in order and ending with FINISH, and
  * returns QUIPU_OK or why the answer broke off; when the sink fails it returns the sink's status.
- * It respects the call's deadline and cancel flag. The other functions may be NULL. Threads may
- * call all of them at the same time. */
+ * quipu_model_generate() calls it. `list` returns the models that the provider offers, `embed` one
+ * vector for each text, in their order, of at most QUIPU_EMBED_TEXTS_MAX; programs call both as
+ * `provider->list(provider->ctx, ...)`, and the arena owns what they return. All respect the call's
+ * deadline and cancel flag. Those that the provider does not have are NULL. Threads may call all of
+ * them at the same time. */
 typedef struct quipu_provider {
     uint32_t struct_size;
     void *ctx;
@@ -308,6 +311,8 @@ typedef struct quipu_provider {
                           const quipu_call_options *call, quipu_arena *arena,
                           quipu_embeddings *ret_embeddings, quipu_error *reterr);
     void (*close)(void *ctx);
+    const char *network; /* the network libraries in use: "libcurl/7.88.1 OpenSSL/3.0.15 ..."; NULL:
+                          * not known */
 } quipu_provider;
 
 #define QUIPU_PROVIDER_INIT QUIPU_INIT(quipu_provider)
@@ -343,36 +348,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status
 quipu_model_generate(const quipu_provider *provider, const quipu_model_request *request,
                      const quipu_generate_options *options, const quipu_call_options *call,
                      quipu_arena *arena, quipu_model_response *ret_response, quipu_error *reterr);
-
-/**
- * List the models that a provider offers.
- *
- * Ownership: the arena owns the list.
- * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_UNSUPPORTED, QUIPU_MISUSE, and any status of the provider.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_models(const quipu_provider *provider,
-                                                            const quipu_call_options *call,
-                                                            quipu_arena *arena,
-                                                            quipu_model_infos *ret_models,
-                                                            quipu_error *reterr);
-
-/**
- * Compute the embedding vectors of texts, one for each, in their order.
- *
- * Ownership: the arena owns the vectors.
- * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_UNSUPPORTED, QUIPU_LIMIT (too many texts), QUIPU_CORRUPT (not as many vectors
- *            as texts), QUIPU_MISUSE, and any status of the provider.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_embed(const quipu_provider *provider,
-                                                           const quipu_embed_request *request,
-                                                           const quipu_call_options *call,
-                                                           quipu_arena *arena,
-                                                           quipu_embeddings *ret_embeddings,
-                                                           quipu_error *reterr);
 
 /* Close a provider that no call uses. NULL does nothing. The provider is gone. */
 static inline void quipu_provider_close(quipu_provider *provider)

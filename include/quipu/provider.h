@@ -73,17 +73,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_open(quipu_provider_kind ki
                                                           quipu_provider **ret_provider,
                                                           quipu_error *reterr);
 
-/**
- * Return libcurl's description of the network libraries in use, not those of the build:
- * "libcurl/7.88.1 OpenSSL/3.0.15 ...".
- *
- * Ownership: static text.
- * Threads:   one at a time.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API const char *quipu_provider_network(void);
-
 #ifdef __cplusplus
 }
 #endif

@@ -66,8 +66,11 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_mcp_serve(quipu_store *store,
                                                * the client reads on; default */
 #define QUIPU_SERVER_STOP_MS 30000 /* what a stop waits for clients; default */
 
-/* A server that runs. */
-typedef struct quipu_server quipu_server;
+/* A server that runs. The library owns it; new members go to the end. */
+typedef struct quipu_server {
+    const char *address; /* where it listens: "http://127.0.0.1:8420", "https://..." with a
+                          * certificate, or "unix:" and a path */
+} quipu_server;
 
 /* The store was opened with a key: so that its exports lie nowhere in plain text, their temporary
  * files are encrypted, too, each under a random key of its own. */
@@ -125,17 +128,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_server_start(quipu_store *store,
                                                          const quipu_server_options *options,
                                                          quipu_server **ret_server,
                                                          quipu_error *reterr);
-
-/**
- * Return where a server listens: "http://127.0.0.1:8420", "https://..." with a certificate, or
- * "unix:" and a path.
- *
- * Ownership: the text is the server's.
- * Threads:   any.
- * Errors:    none: "" without a server.
- * Since:     0.2
- */
-QUIPU_API const char *quipu_server_address(const quipu_server *server);
 
 /**
  * Stop a server: accept no more connections, close idle ones, end streams, finish the requests that

@@ -55,7 +55,7 @@ typedef enum quipu_search_mode {
 } quipu_search_mode;
 
 /* Writes nothing. A file of an older layout is read as it is: a missing column reads as its
- * default, a missing table as empty; quipu_store_layout() lists what an upgrade would add. */
+ * default, a missing table as empty; quipu_stats.missing lists what an upgrade would add. */
 #define QUIPU_OPEN_READ_ONLY 1u
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
 #define QUIPU_OPEN_FEED 4u       /* record the changes of this store: see quipu_feed_read() */
@@ -73,9 +73,25 @@ typedef enum quipu_search_mode {
 /* The key of a new file is a passphrase of 1 to 1024 bytes, from which scrypt derives its key;
  * without the flag it is one of exactly 32 bytes. An existing file says which it is. */
 #define QUIPU_OPEN_PASSPHRASE 64u
+/* Encrypt an existing plain store in a file with the key of these options, then open it; one that
+ * is encrypted with this key is just opened. The store gets its page checksums as by
+ * QUIPU_STORE_SET_CHECKSUMS, and is copied, encrypted, to `<file>-encrypting`; the copy takes the
+ * file's place in one step. The plain file, its log and its journal are then overwritten with zeros
+ * and deleted. What the file system freed, moved or copied before is out of reach, and so are
+ * backups.
+ *
+ * No program, this one included, may have the store open: the call waits until the deadline
+ * (QUIPU_BUSY), and opening it waits for the call. It needs free disk space of the file's size, and
+ * of twice that where checksums are missing. A process that ends in the middle leaves the plain
+ * store or the encrypted one; repeat the call then: it begins anew, or overwrites what is left.
+ *
+ * QUIPU_NOT_FOUND: there is no store. QUIPU_MISUSE: no key, or read-only. QUIPU_INVALID: the key
+ * has another length, the store is encrypted with another key, or verify found problems.
+ * QUIPU_UNSUPPORTED: a server, a store in memory, or no libcrypto. */
+#define QUIPU_OPEN_ENCRYPT 128u
 
 /* Writes the key or passphrase of an encrypted file, at most `size` bytes, and returns its length;
- * 0: none. Called once, by quipu_open(). */
+ * 0: none. Called once by the call that it is given to, with QUIPU_OPEN_ENCRYPT at most twice. */
 typedef size_t (*quipu_key_fn)(void *ctx, void *ret_key, size_t size);
 
 typedef struct quipu_open_options {
@@ -93,7 +109,8 @@ typedef struct quipu_open_options {
     int64_t max_bytes; /* size cap of the file: above it writes return QUIPU_FULL, reads and deletes
                         * still work; 0: none */
     quipu_key_fn key;  /* of an encrypted file: docs/encryption.md. A new file becomes one; one that
-                        * is not encrypted is refused. NULL: no encryption */
+                        * is not encrypted is refused but with QUIPU_OPEN_ENCRYPT. NULL: no
+                        * encryption */
     void *key_ctx;
     quipu_log_fn log; /* gets entries about what the store does: see <quipu/log.h>; or NULL */
     void *log_ctx;
@@ -158,7 +175,7 @@ typedef struct quipu_call_options {
 /**
  * Create a flag that is not set. Returns NULL when memory is used up.
  *
- * Ownership: free with quipu_cancel_free().
+ * Ownership: free with quipu_free(), when no call holds it.
  * Threads:   any.
  * Errors:    NULL.
  * Since:     0.1
@@ -175,16 +192,6 @@ QUIPU_API quipu_cancel *quipu_cancel_new(void);
  * Since:     0.1
  */
 QUIPU_API void quipu_cancel_set(quipu_cancel *cancel);
-
-/**
- * Free a flag that no call holds. NULL does nothing.
- *
- * Ownership: the flag is gone.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API void quipu_cancel_free(quipu_cancel *cancel);
 
 /* ---- what a session is ----------------------------------------------------------------------- */
 
@@ -301,13 +308,15 @@ typedef struct quipu_history {
     /* With QUIPU_RANGE_STATE, from the same snapshot: <quipu/state.h>. Otherwise NULL and zero. */
     const struct quipu_state_list *state;
     quipu_time last_event_at; /* of its last event; of its creation when it has none */
+    bool created;             /* by the call that returns it: quipu_session_create() */
 } quipu_history;
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 typedef struct quipu_session_new {
     uint32_t struct_size;
-    quipu_str key; /* required */
+    uint32_t flags; /* QUIPU_CREATE_*; 0 for a fork */
+    quipu_str key;  /* required */
     quipu_str agent_id;
     quipu_str channel_type;
     quipu_str channel_id;
@@ -325,11 +334,15 @@ typedef struct quipu_session_new {
 
 #define QUIPU_SESSION_NEW_INIT QUIPU_INIT(quipu_session_new)
 
+#define QUIPU_CREATE_OR_GET 1u /* a session that exists is no error: return it as it is */
+
 /**
  * Create a session, with its initial history, in one transaction. Replaces an expired session of
- * that key.
+ * that key. With QUIPU_CREATE_OR_GET a living session of that key is returned with all its
+ * messages, atomically: when callers race, one creates the session and all return the same one.
  *
- * Ownership: free *ret_history, the new session, with quipu_free(); `ret_history` may be NULL.
+ * Ownership: free *ret_history, the session, with quipu_free(); its `created` says whether this
+ *            call made it. `ret_history` may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN,
  *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
@@ -340,21 +353,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_create(quipu_store *store,
                                                            const quipu_call_options *call,
                                                            quipu_history **ret_history,
                                                            quipu_error *reterr);
-
-/**
- * Return the session of that key with all its messages, or create it, atomically: when callers
- * race, one creates the session and all return the same one. An expired session is renewed: it is
- * empty and has a new uid.
- *
- * Ownership: free *ret_history with quipu_free(); both outputs may be NULL.
- * Threads:   any, same store.
- * Errors:    QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
- *            QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.2
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_get_or_create(
-    quipu_store *store, const quipu_session_new *values, const quipu_call_options *call,
-    quipu_history **ret_history, bool *ret_created, quipu_error *reterr);
 
 /* Which messages a read returns. All zero: every message. */
 typedef struct quipu_range {
@@ -430,11 +428,21 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
                                                            int64_t *ret_revision,
                                                            quipu_error *reterr);
 
+typedef struct quipu_delete_options {
+    uint32_t struct_size;
+    uint32_t flags; /* QUIPU_DELETE_* */
+} quipu_delete_options;
+
+#define QUIPU_DELETE_OPTIONS_INIT QUIPU_INIT(quipu_delete_options)
+
+/* Delete all forks of the session and their forks, too, in one transaction. Copies that
+ * QUIPU_FORK_DEPTH_MAX made are no forks. */
+#define QUIPU_DELETE_TREE 1u
+
 /**
  * Delete a session with its messages, state, observations and reflections. A missing or expired
- * session is no error; what was saved for its key is deleted too. Forks stay: the messages that
- * they share are hidden from everybody else and deleted with the last fork.
- * quipu_session_delete_tree() deletes the forks too.
+ * session is no error; what was saved for its key is deleted too. Without QUIPU_DELETE_TREE forks
+ * stay: the messages that they share are hidden from everybody else and deleted with the last fork.
  *
  * The session is gone for every reader in one transaction, and its key is free. A longer session's
  * rows follow in others, QUIPU_DELETE_BATCH messages in each, between which other writers have
@@ -443,14 +451,18 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
  * quipu_store_sweep() and quipu_erase() remove all of it; a delete, a prune, quipu_search_index()
  * and quipu_memory_run() so many transactions each, and an append that exceeds the history cap one.
  *
- * Ownership: inputs are borrowed.
+ * Ownership: `options` may be NULL, and so may `ret_removed`, the number of sessions (behind a
+ *            server 1, also when there was none).
  * Threads:   any, same store.
  * Errors:    QUIPU_INVALID (the key is not UTF-8), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE;
+ *            behind a server QUIPU_UNSUPPORTED for a tree.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_delete(quipu_store *store, quipu_str key,
+                                                           const quipu_delete_options *options,
                                                            const quipu_call_options *call,
+                                                           int64_t *ret_removed,
                                                            quipu_error *reterr);
 
 typedef struct quipu_list_options {

@@ -6,7 +6,7 @@
  *
  * Owns: the member "child" of a session's metadata ({"parent", "agent", "mergedAt"}), which is all
  * that makes a session a child, and the id "<parent>:child:<agent>:<uuid>" of a new one.
- * Called by: the public quipu_live_spawn/merge/discard/children, and isolate.c for isolated agents.
+ * Called by: the public quipu_live_spawn/children, and isolate.c, which ends children.
  * Locks: qp_child_*() expect the parent's mutex to be held. They take the child's mutex themselves,
  * always after the parent's, so that two threads that end children cannot deadlock.
  * On return the store has changed completely or not at all (one transaction, store/state_child.c).
@@ -345,8 +345,7 @@ static quipu_status child_end_whole(quipu_live *parent, const quipu_live *child,
 
 /* A child belongs to a parent when store, app, user and the recorded parent id agree; anything else
  * is a caller's mistake. Reads only members that never change, so that no lock is needed yet. */
-static quipu_status child_check(const quipu_live *parent, const quipu_live *child,
-                                quipu_error *reterr)
+quipu_status qp_child_check(const quipu_live *parent, const quipu_live *child, quipu_error *reterr)
 {
     return parent != NULL && child != NULL && parent != child && child->agent.p != NULL &&
                    parent->service->store == child->service->store &&
@@ -388,20 +387,6 @@ quipu_status qp_child_merge(quipu_live *parent, quipu_live *child, quipu_str sum
     return status;
 }
 
-/* Public entry: takes the parent's lock; qp_child_merge() takes the child's. */
-quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
-                              quipu_str author, const quipu_call_options *call, quipu_error *reterr)
-{
-    quipu_status status = child_check(parent, child, reterr);
-
-    if (status == QUIPU_OK) {
-        qp_mutex_lock(&parent->mutex);
-        status = qp_child_merge(parent, child, summary, author, call, reterr);
-        qp_mutex_unlock(&parent->mutex);
-    }
-    return status;
-}
-
 /* The child's messages go; a note with the reason stays in the parent, unless the reason is blank.
  * The parent's lock is held. On failure both sessions are as before. */
 quipu_status qp_child_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
@@ -434,20 +419,6 @@ quipu_status qp_child_discard(quipu_live *parent, quipu_live *child, quipu_str r
         qp_mutex_unlock(&child->mutex);
     }
     qp_buf_free(&buf);
-    return status;
-}
-
-/* Public entry: takes the parent's lock; qp_child_discard() takes the child's. */
-quipu_status quipu_live_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
-                                const quipu_call_options *call, quipu_error *reterr)
-{
-    quipu_status status = child_check(parent, child, reterr);
-
-    if (status == QUIPU_OK) {
-        qp_mutex_lock(&parent->mutex);
-        status = qp_child_discard(parent, child, reason, call, reterr);
-        qp_mutex_unlock(&parent->mutex);
-    }
     return status;
 }
 

@@ -17,6 +17,7 @@
 #include "adk/event.h"
 #include "adk/service.h"
 #include "base/error.h"
+#include "base/option.h"
 #include "base/str.h"
 
 /* The wording is Lango's. */
@@ -304,20 +305,37 @@ quipu_status qp_isolate_append(quipu_live *session, quipu_json event,
 /* ---- on request -------------------------------------------------------------------------------
  */
 
-/* Without an active child it does nothing. Hooks run after the lock is released. */
-quipu_status quipu_live_end_child(quipu_live *session, const quipu_call_options *call,
-                                  quipu_error *reterr)
+/* A child that the caller names, or that of the active isolated agent: without one it does nothing.
+ * Hooks run after the lock is released. */
+quipu_status quipu_live_end_child(quipu_live *parent, quipu_live *child, const quipu_child_end *end,
+                                  const quipu_call_options *call, quipu_error *reterr)
 {
+    quipu_child_end given = QUIPU_CHILD_END_INIT;
     qp_notices notices = {.count = 0};
-    quipu_status status;
+    quipu_status status = qp_options_read(&given, sizeof(given), end, "quipu_child_end", reterr);
 
-    if (session == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    if (status == QUIPU_OK && (parent == NULL || (given.flags & ~QUIPU_CHILD_DISCARD) != 0 ||
+                               (child == NULL && end != NULL))) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "the session is NULL, or there is no child for what is to become of "
+                              "it, or the flags are unknown");
     }
-    qp_mutex_lock(&session->mutex);
-    status = isolate_merge(session, call, &notices, reterr);
-    qp_mutex_unlock(&session->mutex);
-    qp_notices_report(session->service, &notices);
+    if (status == QUIPU_OK && child != NULL) {
+        status = qp_child_check(parent, child, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_mutex_lock(&parent->mutex);
+    if (child == NULL) {
+        status = isolate_merge(parent, call, &notices, reterr);
+    } else if ((given.flags & QUIPU_CHILD_DISCARD) != 0) {
+        status = qp_child_discard(parent, child, given.reason, call, reterr);
+    } else {
+        status = qp_child_merge(parent, child, given.summary, given.author, call, reterr);
+    }
+    qp_mutex_unlock(&parent->mutex);
+    qp_notices_report(parent->service, &notices);
     return status;
 }
 

@@ -392,65 +392,6 @@ quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
     return QUIPU_OK;
 }
 
-/* See <quipu/adk.h>. What it returns was true at one moment: another process may have appended
- * since. */
-quipu_status quipu_live_head(quipu_live *session, quipu_arena *arena, quipu_session_head *ret_head,
-                             quipu_error *reterr)
-{
-    quipu_session_head head;
-    quipu_status status;
-
-    if (session == NULL || arena == NULL || ret_head == NULL) {
-        return live_misuse(reterr);
-    }
-    status = qp_output_check(ret_head, "quipu_session_head", reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    qp_mutex_lock(&session->mutex);
-    status = qp_session_head_read(session, arena, &head, reterr);
-    qp_mutex_unlock(&session->mutex);
-    if (status == QUIPU_OK) {
-        /* Written outside of the lock: it is the caller's memory. */
-        qp_output_put(ret_head, &head, sizeof(head));
-    }
-    return status;
-}
-
-/* Includes the overlay of an active child. A count that another thread may change at once; indexes
- * below it stay valid. */
-size_t quipu_live_event_count(quipu_live *session)
-{
-    size_t count = 0;
-
-    if (session != NULL) {
-        qp_mutex_lock(&session->mutex);
-        count = session->count;
-        qp_mutex_unlock(&session->mutex);
-    }
-    return count;
-}
-
-/* Writes one event in the service's dialect. QUIPU_NOT_FOUND past the end. Events are written on
- * demand and not kept: a session of many events would need both forms in memory. */
-quipu_status quipu_live_event(quipu_live *session, size_t index, quipu_arena *arena,
-                              quipu_json *ret_event, quipu_error *reterr)
-{
-    quipu_status status;
-
-    if (session == NULL || arena == NULL || ret_event == NULL) {
-        return live_misuse(reterr);
-    }
-    qp_mutex_lock(&session->mutex);
-    status =
-        index < session->count
-            ? qp_event_write(&session->messages[index], session->service->options.root_agent,
-                             &session->service->dialect, arena, ret_event, reterr)
-            : qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has %zu events", session->count);
-    qp_mutex_unlock(&session->mutex);
-    return status;
-}
-
 /* With the session's lock held. While an isolated agent works, its own names hide the parent's. */
 quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena, quipu_json *ret_state,
                               quipu_error *reterr)
@@ -485,8 +426,8 @@ static const qp_state_entry *live_entry(const quipu_live *session, quipu_str nam
 
 /* The value of one name, with the session's lock held. The name takes the same way as in a delta,
  * so that an odd name is found under the form in which it is kept. */
-static quipu_status live_value(const quipu_live *session, quipu_str name, quipu_arena *arena,
-                               quipu_json *ret_value, quipu_error *reterr)
+quipu_status qp_session_value(const quipu_live *session, quipu_str name, quipu_arena *arena,
+                              quipu_json *ret_value, quipu_error *reterr)
 {
     const qp_state_entry *entry;
     /* The name goes through JSON, as a name of an event would. */
@@ -504,21 +445,5 @@ static quipu_status live_value(const quipu_live *session, quipu_str name, quipu_
         }
     }
     quipu_arena_free(&scratch);
-    return status;
-}
-
-/* The state as one JSON object, prefixes included. */
-quipu_status quipu_live_state(quipu_live *session, quipu_str name, quipu_arena *arena,
-                              quipu_json *ret_state, quipu_error *reterr)
-{
-    quipu_status status;
-
-    if (session == NULL || arena == NULL || ret_state == NULL) {
-        return live_misuse(reterr);
-    }
-    qp_mutex_lock(&session->mutex);
-    status = name.p == NULL ? qp_session_state(session, arena, ret_state, reterr)
-                            : live_value(session, name, arena, ret_state, reterr);
-    qp_mutex_unlock(&session->mutex);
     return status;
 }

@@ -572,7 +572,7 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
     }
     /* The same holds for a key that is too long. */
     if (status == QUIPU_OK && key.n <= QUIPU_KEY_MAX) {
-        status = quipu_session_delete(service->store, key, call, reterr);
+        status = quipu_session_delete(service->store, key, NULL, call, NULL, reterr);
     }
     quipu_arena_free(&arena);
     return status;

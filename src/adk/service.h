@@ -85,6 +85,11 @@ QUIPU_MUST_USE quipu_status qp_session_head_read(quipu_live *session, quipu_aren
 QUIPU_MUST_USE quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena,
                                              quipu_json *ret_state, quipu_error *reterr);
 
+/* The value of one name; QUIPU_NOT_FOUND: the state has no such name. The lock is held. */
+QUIPU_MUST_USE quipu_status qp_session_value(const quipu_live *session, quipu_str name,
+                                             quipu_arena *arena, quipu_json *ret_value,
+                                             quipu_error *reterr);
+
 /* Frees what a session holds, but neither the session itself nor its lock. */
 void qp_session_release(quipu_live *session);
 
@@ -102,6 +107,9 @@ QUIPU_MUST_USE quipu_status qp_session_close_calls(quipu_live *session,
 QUIPU_MUST_USE quipu_status qp_child_spawn(quipu_live *parent, quipu_str agent,
                                            const quipu_child_options *options,
                                            const quipu_call_options *call, quipu_live **ret_child,
+                                           quipu_error *reterr);
+/* QUIPU_MISUSE unless the child is one of this parent. */
+QUIPU_MUST_USE quipu_status qp_child_check(const quipu_live *parent, const quipu_live *child,
                                            quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_child_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
                                            quipu_str author, const quipu_call_options *call,
@@ -129,10 +137,19 @@ QUIPU_MUST_USE quipu_status qp_isolate_append(quipu_live *session, quipu_json ev
                                               quipu_error *reterr);
 void qp_notices_report(const quipu_service *service, const qp_notices *notices);
 
-/* view.c: the newest messages within a token budget, as events; see quipu_live_view(). */
+/* Events made from messages, oldest first. */
+typedef struct qp_view {
+    const quipu_json *events;
+    size_t count;
+    size_t first;   /* index of the first message of the view */
+    int64_t tokens; /* of its messages */
+} qp_view;
+
+/* view.c: the newest messages within a token budget, as events; see QUIPU_LIVE_VIEW. */
 QUIPU_MUST_USE quipu_status qp_view_make(const quipu_message *messages, size_t count,
-                                         const quipu_view_options *options, quipu_arena *arena,
-                                         quipu_view *ret_view, quipu_error *reterr);
+                                         int64_t token_budget, quipu_str root_agent,
+                                         quipu_arena *arena, qp_view *ret_view,
+                                         quipu_error *reterr);
 
 /* Whether ids are texts that a column can hold: a session with others cannot exist. */
 bool qp_service_are_texts(quipu_str app_name, quipu_str user_id, quipu_str session_id);

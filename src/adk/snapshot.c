@@ -11,64 +11,102 @@
 
 #include "adk/event.h"
 #include "adk/service.h"
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/option.h"
 
-#define SNAPSHOT_BYTES_MAX (SIZE_MAX / 2) /* the arena's own limit is the one that callers set */
-
-/* All events as one JSON array. The session's lock is held. One event at a time in a scratch arena:
- * the peak is the array and one event. Events are JSON already, and are joined. */
-static quipu_status snapshot_events(const quipu_live *session, quipu_arena *arena,
-                                    quipu_json *ret_events, quipu_error *reterr)
+/* Events of a range; beyond the last one there are none. Each is written to a scratch arena first:
+ * what the writing needs is not the caller's. */
+static quipu_status snapshot_events(const quipu_live *session, const quipu_live_query *query,
+                                    quipu_arena *arena, quipu_jsons *ret_events,
+                                    quipu_error *reterr)
 {
     const quipu_service *service = session->service;
+    const size_t first = query->first < session->count ? query->first : session->count;
+    const size_t left = session->count - first;
+    const size_t count = query->limit > 0 && query->limit < left ? query->limit : left;
+    quipu_json *events = count > 0 ? qp_arena_take(arena, count * sizeof(*events)) : NULL;
     quipu_arena scratch = QUIPU_ARENA_INIT;
     quipu_json event = {{NULL, 0}};
     quipu_status status = QUIPU_OK;
-    qp_buf all;
 
-    qp_buf_init(&all, SNAPSHOT_BYTES_MAX);
-    qp_buf_putc(&all, '[');
-    for (size_t i = 0; i < session->count && status == QUIPU_OK; i++) {
-        status = qp_event_write(&session->messages[i], service->options.root_agent,
+    if (count > 0 && events == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for the events of a session");
+    }
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        status = qp_event_write(&session->messages[first + i], service->options.root_agent,
                                 &service->dialect, &scratch, &event, reterr);
         if (status == QUIPU_OK) {
-            if (i > 0) {
-                qp_buf_putc(&all, ',');
+            status = quipu_arena_copy(arena, event.text, &events[i].text);
+            if (status != QUIPU_OK) {
+                (void)qp_error_set(reterr, status, "no room for the events of a session");
             }
-            qp_buf_put(&all, event.text);
         }
         quipu_arena_reset(&scratch);
     }
-    qp_buf_putc(&all, ']');
-    if (status == QUIPU_OK) {
-        status = qp_buf_status(&all);
-        if (status == QUIPU_OK) {
-            status = quipu_arena_copy(arena, qp_buf_str(&all), &ret_events->text);
-        }
-        if (status != QUIPU_OK) {
-            (void)qp_error_set(reterr, status, "no room for the events of a session");
-        }
-    }
-    qp_buf_free(&all);
     quipu_arena_free(&scratch);
+    *ret_events = quipu_jsons_of(events, count);
     return status;
 }
 
-/* Head, events and state of one revision. *ret_snapshot is written on success only; what a failed
- * call put into the arena stays there. */
-quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
-                                 quipu_snapshot *ret_snapshot, quipu_error *reterr)
+/* A view takes the place of the events. */
+static quipu_status snapshot_view(const quipu_live *session, const quipu_live_query *query,
+                                  quipu_arena *arena, quipu_snapshot *ret, quipu_error *reterr)
 {
+    qp_view view = {.events = NULL};
+    quipu_status status = qp_view_make(session->messages, session->count, query->token_budget,
+                                       query->root_agent, arena, &view, reterr);
+
+    ret->events = quipu_jsons_of(view.events, view.count);
+    ret->view_first = view.first;
+    ret->view_tokens = view.tokens;
+    return status;
+}
+
+/* What the query asks for, with the session's lock held. The head is the caller's arena's. */
+static quipu_status snapshot_read(quipu_live *session, const quipu_live_query *query,
+                                  quipu_arena *arena, quipu_session_head *head, quipu_snapshot *ret,
+                                  quipu_error *reterr)
+{
+    quipu_status status = qp_session_head_read(session, arena, head, reterr);
+
+    ret->head = head;
+    ret->count = session->count;
+    if (status == QUIPU_OK && (query->flags & QUIPU_LIVE_EVENTS) != 0) {
+        status = snapshot_events(session, query, arena, &ret->events, reterr);
+    }
+    if (status == QUIPU_OK && (query->flags & QUIPU_LIVE_VIEW) != 0) {
+        status = snapshot_view(session, query, arena, ret, reterr);
+    }
+    if (status == QUIPU_OK && (query->flags & QUIPU_LIVE_STATE) != 0) {
+        status = query->name.p == NULL
+                     ? qp_session_state(session, arena, &ret->state, reterr)
+                     : qp_session_value(session, query->name, arena, &ret->state, reterr);
+    }
+    return status;
+}
+
+/* Head, events and state of one revision, the overlay of an active child included. *ret_snapshot is
+ * written on success only; what a failed call put into the arena stays there. */
+quipu_status quipu_live_get(quipu_live *session, const quipu_live_query *query, quipu_arena *arena,
+                            quipu_snapshot *ret_snapshot, quipu_error *reterr)
+{
+    const uint32_t both = QUIPU_LIVE_EVENTS | QUIPU_LIVE_VIEW;
+    quipu_live_query given = QUIPU_LIVE_QUERY_INIT;
     quipu_snapshot snapshot = QUIPU_SNAPSHOT_INIT;
     quipu_session_head *head;
-    quipu_status status;
+    quipu_status status = qp_options_read(&given, sizeof(given), query, "quipu_live_query", reterr);
 
-    if (session == NULL || arena == NULL || ret_snapshot == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the session, the arena and the place for the answer must be given");
+    if (status == QUIPU_OK &&
+        (session == NULL || arena == NULL || ret_snapshot == NULL ||
+         (given.flags & ~(both | QUIPU_LIVE_STATE)) != 0 || (given.flags & both) == both)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "the session, the arena and the place for the answer must be given, "
+                              "and either events or a view");
     }
-    status = qp_output_check(ret_snapshot, "quipu_snapshot", reterr);
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_snapshot, "quipu_snapshot", reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
@@ -76,19 +114,11 @@ quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
     if (head == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no room for the head of a session");
     }
-    snapshot.head = head;
     qp_mutex_lock(&session->mutex);
-    snapshot.count = session->count;
-    status = qp_session_head_read(session, arena, head, reterr);
-    if (status == QUIPU_OK) {
-        status = snapshot_events(session, arena, &snapshot.events, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_session_state(session, arena, &snapshot.state, reterr);
-    }
+    status = snapshot_read(session, &given, arena, head, &snapshot, reterr);
     qp_mutex_unlock(&session->mutex);
     if (status == QUIPU_OK) {
-        qp_output_put(ret_snapshot, &snapshot, sizeof(snapshot));
+        qp_output_put(ret_snapshot, &snapshot, sizeof(snapshot)); /* outside of the lock */
     }
     return status;
 }

@@ -3,9 +3,10 @@
  * same role and author become one event.
  *
  * Owns: nothing between calls; results lie in the caller's arena.
- * Called by: users of the C API, through quipu_live_view().
- * Locks: quipu_live_view() holds the session's lock meanwhile; qp_view_make() needs none.
+ * Called by: quipu_live_get() with QUIPU_LIVE_VIEW.
+ * Locks: quipu_live_get() holds the session's lock meanwhile; qp_view_make() needs none.
  * On return *ret_view is complete, or untouched. */
+#include <assert.h>
 #include <string.h>
 
 #include "adk/event.h"
@@ -14,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/option.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "store/tool_calls.h"
@@ -353,34 +353,22 @@ static quipu_status view_write(view_run *run, const quipu_message *messages, siz
 
 /* See service.h. The pairs are found over all messages, not only those of the view: a response may
  * answer a call that was cut off. */
-quipu_status qp_view_make(const quipu_message *messages, size_t count,
-                          const quipu_view_options *options, quipu_arena *arena,
-                          quipu_view *ret_view, quipu_error *reterr)
+quipu_status qp_view_make(const quipu_message *messages, size_t count, int64_t token_budget,
+                          quipu_str root_agent, quipu_arena *arena, qp_view *ret_view,
+                          quipu_error *reterr)
 {
-    quipu_view_options opt = QUIPU_VIEW_OPTIONS_INIT;
-    quipu_view view = QUIPU_VIEW_INIT;
-    view_run run = {.arena = arena};
-    quipu_status status = qp_options_read(&opt, sizeof(opt), options, "quipu_view_options", reterr);
+    qp_view view = {.events = NULL};
+    view_run run = {.arena = arena, .root = root_agent};
+    quipu_status status;
 
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    status = qp_output_check(ret_view, "quipu_view", reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    if ((messages == NULL && count > 0) || arena == NULL || ret_view == NULL || opt.flags != 0) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "a view needs messages, an arena, a place for it and flags 0");
-    }
-    run.root = opt.root_agent;
+    assert((messages != NULL || count == 0) && arena != NULL);
     run.messages = messages;
     qp_buf_init(&run.open.parts, QP_EVENT_JSON_MAX);
     /* Freed below, on every path. */
     status = qp_message_items(messages, count, &run.pairs.items, &run.pairs.count);
     if (status == QUIPU_OK) {
         view.first =
-            view_first(messages, count, opt.token_budget > 0 ? opt.token_budget : QUIPU_VIEW_BUDGET,
+            view_first(messages, count, token_budget > 0 ? token_budget : QUIPU_VIEW_BUDGET,
                        &run.pairs, &view.tokens);
         status = view_write(&run, messages, view.first, count);
     }
@@ -393,21 +381,6 @@ quipu_status qp_view_make(const quipu_message *messages, size_t count,
     }
     view.events = run.events;
     view.count = run.count;
-    qp_output_put(ret_view, &view, sizeof(view));
+    *ret_view = view;
     return QUIPU_OK;
-}
-
-/* Includes the overlay of an active child. */
-quipu_status quipu_live_view(quipu_live *session, const quipu_view_options *options,
-                             quipu_arena *arena, quipu_view *ret_view, quipu_error *reterr)
-{
-    quipu_status status;
-
-    if (session == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
-    }
-    qp_mutex_lock(&session->mutex);
-    status = qp_view_make(session->messages, session->count, options, arena, ret_view, reterr);
-    qp_mutex_unlock(&session->mutex);
-    return status;
 }

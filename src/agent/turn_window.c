@@ -33,7 +33,7 @@ quipu_status qp_turn_budget(const qp_turn *turn, const quipu_call_options *call,
     int64_t ppm;
 
     if (turn->model.n > 0 && turn->model.n <= QUIPU_MODEL_NAME_MAX) {
-        status = quipu_model_factor_get(turn->store, turn->model, call, &factor, reterr);
+        status = quipu_model_factor_get(turn->store, turn->model, NULL, call, &factor, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -345,10 +345,14 @@ quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
 void qp_turn_learn(const qp_turn *turn)
 {
     const quipu_call_options call = qp_turn_cleanup_call();
+    quipu_model_report report = QUIPU_MODEL_REPORT_INIT;
 
     if (turn->last.input > 0 && turn->model.n > 0 && turn->model.n <= QUIPU_MODEL_NAME_MAX) {
-        quipu_status learned = quipu_model_factor_learn(
-            turn->store, turn->model, turn->result.estimated, turn->last.input, &call, NULL, NULL);
+        quipu_status learned;
+
+        report.estimated = turn->result.estimated;
+        report.reported = turn->last.input;
+        learned = quipu_model_factor_get(turn->store, turn->model, &report, &call, NULL, NULL);
 
         (void)learned; /* best effort: the turn is stored, and the next one reports again */
     }

@@ -24,25 +24,22 @@ static void *alloc_libc(void *ctx, void *p, size_t size)
 /* See quipu_set_allocator(). */
 static quipu_allocator alloc_now = {NULL, alloc_libc};
 
-/* NULL restores the default. Memory that one allocator gave must go back to the same one: set it
- * before the first call of the library, or when everything is freed. */
-quipu_status quipu_set_allocator(const quipu_allocator *allocator)
+/* Memory that one allocator gave must go back to the same one: set it before the first call of the
+ * library, or when everything is freed. */
+quipu_status quipu_set_allocator(const quipu_allocator *allocator, quipu_allocator *ret_before)
 {
-    if (allocator == NULL) {
-        alloc_now = (quipu_allocator){NULL, alloc_libc};
-        return QUIPU_OK;
-    }
-    if (allocator->realloc == NULL) {
+    const quipu_allocator before = alloc_now;
+
+    if (allocator != NULL && allocator->realloc == NULL) {
         return QUIPU_MISUSE;
     }
-    alloc_now = *allocator;
+    if (allocator != NULL) {
+        alloc_now = *allocator;
+    }
+    if (ret_before != NULL) {
+        *ret_before = before;
+    }
     return QUIPU_OK;
-}
-
-/* For tests that wrap it. */
-quipu_allocator quipu_get_allocator(void)
-{
-    return alloc_now;
 }
 
 /* Size 0 still gives a pointer, so that NULL always means no memory. */

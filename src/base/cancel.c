@@ -9,21 +9,29 @@
 
 #include <stdatomic.h>
 
-#include "base/alloc.h"
+#include "base/result.h"
 
 struct quipu_cancel {
     atomic_bool set;
 };
 
-/* NULL: no memory. */
+typedef struct cancel_result {
+    qp_result head;
+    quipu_cancel pub;
+} cancel_result;
+
+QP_RESULT(cancel_result);
+
+/* NULL: no memory. Not freed before the last call that uses it has returned. */
 quipu_cancel *quipu_cancel_new(void)
 {
-    quipu_cancel *cancel = qp_malloc(sizeof(*cancel));
+    cancel_result *made = qp_result_new(sizeof(*made));
 
-    if (cancel != NULL) {
-        atomic_init(&cancel->set, false);
+    if (made == NULL) {
+        return NULL;
     }
-    return cancel;
+    atomic_init(&made->pub.set, false);
+    return &made->pub;
 }
 
 /* From any thread, any number of times; it cannot be taken back. */
@@ -32,12 +40,6 @@ void quipu_cancel_set(quipu_cancel *cancel)
     if (cancel != NULL) {
         atomic_store(&cancel->set, true);
     }
-}
-
-/* Not before the last call that uses it has returned. */
-void quipu_cancel_free(quipu_cancel *cancel)
-{
-    qp_free(cancel);
 }
 
 /* NULL is a call that cannot be cancelled. */

@@ -4,7 +4,7 @@
  *   encrypted, with this key ─▶ what an interrupted call left is overwritten
  *
  * Owns: the key while the call runs.
- * Called by: programs (quipu_store_encrypt()), from any thread.
+ * Called by: quipu_open() with QUIPU_OPEN_ENCRYPT, from any thread.
  * Locks: src/ent_sqlite/encrypt.c takes the file's.
  * On return the file is encrypted and nothing plain is left beside it, or the error says which of
  * the two does not hold; the call may be repeated then. */
@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/option.h"
 #include "ent_sqlite/encrypt.h"
 #include "front/engines.h"
 
@@ -26,14 +25,16 @@ static quipu_status encrypt_store_prepare(const char *uri, const quipu_open_opti
                                           quipu_error *reterr)
 {
     quipu_open_options plain = *options;
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
     quipu_store *store = NULL;
     quipu_status status;
 
     plain.flags = QUIPU_OPEN_MUST_EXIST;
     plain.key = NULL;
+    patch.set = QUIPU_STORE_SET_CHECKSUMS;
     status = quipu_open(uri, &plain, &store, reterr);
     if (status == QUIPU_OK) {
-        status = quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, reterr);
+        status = quipu_store_update(store, &patch, NULL, reterr);
     }
     quipu_close(store);
     return status;
@@ -63,12 +64,10 @@ static quipu_status encrypt_store_keys(const quipu_open_options *options, qp_key
     qp_keys *keys = NULL;
     quipu_status status;
 
-    if (options->key == NULL || (options->flags & ~QUIPU_OPEN_PASSPHRASE) != 0) {
+    if (options->key == NULL || (options->flags & QUIPU_OPEN_READ_ONLY) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "quipu_store_encrypt needs a function that gives the key "
-                            "(quipu_open_options.key), and flags (0x%x) of QUIPU_OPEN_PASSPHRASE "
-                            "or 0",
-                            (unsigned)options->flags);
+                            "QUIPU_OPEN_ENCRYPT needs a function that gives the key "
+                            "(quipu_open_options.key), and cannot be read-only");
     }
     status = qp_keys_new(options->key, options->key_ctx, passphrase, &keys, reterr);
     if (status == QUIPU_OK && !qp_keys_can_make(keys)) {
@@ -85,35 +84,29 @@ static quipu_status encrypt_store_keys(const quipu_open_options *options, qp_key
 
 /* A file that is encrypted already is no error: the call before may have been interrupted behind
  * its last step, and a program that repeats it must get the same answer. */
-quipu_status quipu_store_encrypt(const char *uri, const quipu_open_options *options,
-                                 quipu_error *reterr)
+quipu_status qp_encrypt_store(const char *uri, const quipu_open_options *options,
+                              quipu_error *reterr)
 {
-    quipu_open_options opt = QUIPU_OPEN_OPTIONS_INIT;
-    ent_sqlite_options engine;
+    const ent_sqlite_options engine = encrypt_store_engine(options);
     const char *path = NULL;
     bool encrypted = false;
     qp_keys *keys = NULL;
     qp_log log;
-    quipu_status status = qp_options_read(&opt, sizeof(opt), options, "quipu_open_options", reterr);
+    quipu_status status = qp_place_file(uri, &path, reterr);
 
-    if (status == QUIPU_OK && uri == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "quipu_store_encrypt needs a URI");
-    }
-    status = status == QUIPU_OK ? qp_place_file(uri, &path, reterr) : status;
-    status = status == QUIPU_OK ? encrypt_store_keys(&opt, &keys, reterr) : status;
+    status = status == QUIPU_OK ? encrypt_store_keys(options, &keys, reterr) : status;
     if (status != QUIPU_OK) {
         return status;
     }
     assert(path != NULL && keys != NULL);
-    engine = encrypt_store_engine(&opt);
     status = qp_sqlite_is_encrypted(path, &engine, &encrypted, reterr);
     if (status == QUIPU_OK && encrypted) {
         status = qp_sqlite_encrypt_end(path, &engine, keys, reterr);
     } else if (status == QUIPU_OK) {
-        status = encrypt_store_prepare(uri, &opt, reterr);
+        status = encrypt_store_prepare(uri, options, reterr);
         status = status == QUIPU_OK ? qp_sqlite_encrypt(path, &engine, keys, reterr) : status;
     }
-    log = qp_log_of(opt.log, opt.log_ctx, opt.log_level);
+    log = qp_log_of(options->log, options->log_ctx, options->log_level);
     QP_LOG(&log, QUIPU_LOG_INFO, "store", "encrypt", QP_LOG_STATUS(status));
     qp_keys_free(keys);
     return status;

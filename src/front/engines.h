@@ -56,4 +56,9 @@ const qp_engine_entry *qp_engine_of(const char *uri);
 QUIPU_MUST_USE quipu_status qp_place_file(const char *uri, const char **ret_path,
                                           quipu_error *reterr);
 
+/* Encrypts the store that a URI names, unless it is with this key: QUIPU_OPEN_ENCRYPT. The options
+ * are checked and complete. encrypt_store.c. */
+QUIPU_MUST_USE quipu_status qp_encrypt_store(const char *uri, const quipu_open_options *options,
+                                             quipu_error *reterr);
+
 #endif

@@ -38,7 +38,7 @@
 #define OPEN_STORE_PARAMETER "row_security="
 #define OPEN_STORE_FLAGS                                                                           \
     (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY |    \
-     QUIPU_OPEN_REPAIR | QUIPU_OPEN_DISTRIBUTE | QUIPU_OPEN_PASSPHRASE)
+     QUIPU_OPEN_REPAIR | QUIPU_OPEN_DISTRIBUTE | QUIPU_OPEN_PASSPHRASE | QUIPU_OPEN_ENCRYPT)
 #define OPEN_STORE_AGAIN_MAX 9 /* how often a file can be adopted again: each time is a step */
 #define OPEN_STORE_AGAIN_NAME "lango-adopt-again-%d"
 #define OPEN_STORE_ADOPTED ".bak-lango-adopt-2" /* and the rest of a time stamp */
@@ -601,6 +601,23 @@ static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns
 
 /* See <quipu/store.h>. An error of its own lies between: the log needs it also where the caller
  * passed none. */
+/* By where the store is; a plain file is encrypted first when that is asked for. */
+static quipu_status open_store_any(const char *path, quipu_open_options *options,
+                                   quipu_store **ret_store, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if ((options->flags & QUIPU_OPEN_ENCRYPT) != 0) {
+        status = qp_encrypt_store(path, options, reterr);
+        options->flags = (options->flags & ~QUIPU_OPEN_ENCRYPT) | QUIPU_OPEN_MUST_EXIST;
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    return open_store_is_remote(path) ? open_store_remote(path, options, ret_store, reterr)
+                                      : open_store_make(path, options, ret_store, reterr);
+}
+
 quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
                         quipu_error *reterr)
 {
@@ -623,8 +640,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         return status;
     }
     log = qp_log_of(opt.log, opt.log_ctx, opt.log_level);
-    status = open_store_is_remote(path) ? open_store_remote(path, &opt, ret_store, &error)
-                                        : open_store_make(path, &opt, ret_store, &error);
+    status = open_store_any(path, &opt, ret_store, &error);
     open_store_log(&log, path, begun_ns, status, &error);
     if (status != QUIPU_OK && reterr != NULL) {
         *reterr = error;

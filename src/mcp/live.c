@@ -20,17 +20,17 @@ quipu_status qp_live_of_session(quipu_service *service, const quipu_session_info
     const quipu_session_ref ref = {info->app_name, info->user_id,
                                    named ? info->session_id : info->key};
     quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
     quipu_live *live = NULL;
     quipu_status status;
 
     options.num_recent = 0;
     status = quipu_service_get(service, &ref, &options, call, &live, reterr);
     if (status == QUIPU_OK && live != NULL) {
-        status = quipu_live_head(live, arena, &head, reterr);
+        status = quipu_live_get(live, NULL, arena, &now, reterr);
     }
     if (status == QUIPU_OK &&
-        (live == NULL || memcmp(&head.uid, &info->uid, sizeof(head.uid)) != 0)) {
+        (live == NULL || memcmp(&now.head->uid, &info->uid, sizeof(info->uid)) != 0)) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
                               "this session has no state: the state of a fork stays with the "
                               "session that it was made from, and a key with an app and a user has "

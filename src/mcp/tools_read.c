@@ -282,13 +282,20 @@ static bool read_fail_names(qp_mcp_call *call, quipu_json state, const char *why
 static bool read_put_state(qp_mcp_call *call, quipu_live *live)
 {
     const qp_mcp_value *name = qp_mcp_argument(call, "name");
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot found = QUIPU_SNAPSHOT_INIT;
     quipu_json value = {{NULL, 0}};
     quipu_json all = {{NULL, 0}};
     quipu_error error = {0};
-    quipu_status status = quipu_live_state(live, (quipu_str){NULL, 0}, call->arena, &all, &error);
+    quipu_status status;
 
+    query.flags = QUIPU_LIVE_STATE;
+    status = quipu_live_get(live, &query, call->arena, &found, &error);
+    all = found.state;
     if (status == QUIPU_OK && name->given) {
-        status = quipu_live_state(live, name->text, call->arena, &value, &error);
+        query.name = name->text;
+        status = quipu_live_get(live, &query, call->arena, &found, &error);
+        value = found.state;
         /* A name that is wrong is answered with those that there are. */
         if (status == QUIPU_NOT_FOUND) {
             return read_fail_names(call, all, "the state has no such name");

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "memory/worker.h"
+#include "model/provider.h"
 #include "store/vector.h"
 
 /* ---- an embedder ------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ quipu_status qp_embed_texts(const quipu_provider *embedder, const quipu_embed_re
     quipu_embeddings made = QUIPU_EMBEDDINGS_INIT;
     quipu_error error = {0};
     int8_t *vectors = NULL;
-    quipu_status status = quipu_provider_embed(embedder, request, call, arena, &made, &error);
+    quipu_status status = qp_provider_embed(embedder, request, call, arena, &made, &error);
 
     if (status != QUIPU_OK) {
         /* An embedder of the caller's may leave the error as it is. */

@@ -1,44 +1,15 @@
-/* The optional calls of a provider: listing models, embeddings, closing. Each checks its arguments
- * and fails with QUIPU_UNSUPPORTED where the provider has no such function.
+/* Embedding by a provider (provider.h). Checks the request before the provider sees it, and what
+ * comes back, so that its users need not.
  *
- * Called by: users of the C API. No state and no locks: a provider is called on the caller's
- * thread.
+ * Called by: src/memory. No state and no locks: a provider is called on the caller's thread.
  * Owns: nothing. */
-#include <quipu/model.h>
+#include "model/provider.h"
 
 #include "base/error.h"
 #include "base/option.h"
 
 /* A caller's own provider need not have an id. */
 #define PROVIDER_NAME(provider) ((provider)->id != NULL ? (provider)->id : "the provider")
-
-/* The list lies in the caller's arena. A provider from another version may return items of another
- * size: they are converted. */
-quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_call_options *call,
-                                   quipu_arena *arena, quipu_model_infos *ret_models,
-                                   quipu_error *reterr)
-{
-    quipu_model_infos models = quipu_model_infos_of(NULL, 0);
-    quipu_status status;
-
-    if (provider == NULL || arena == NULL || ret_models == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "listing needs a provider, an arena and a place for the list");
-    }
-    if (provider->list == NULL) {
-        return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s does not list its models",
-                            PROVIDER_NAME(provider));
-    }
-    /* The caller's list is written last: a failure leaves it as it was. */
-    status = provider->list(provider->ctx, call, arena, &models, reterr);
-    if (status == QUIPU_OK) {
-        status = QP_SLICE_READ(&models, quipu_model_info, arena, reterr);
-    }
-    if (status == QUIPU_OK) {
-        *ret_models = models;
-    }
-    return status;
-}
 
 /* The usage that a provider reported, with every member of this version. It lies in the arena,
  * because the provider's own struct may not outlive the call. */
@@ -75,10 +46,9 @@ static quipu_status provider_embed_check(const quipu_provider *provider,
 
 /* One vector for each text: a provider that returns another number is QUIPU_CORRUPT, since vectors
  * could not be assigned. */
-quipu_status quipu_provider_embed(const quipu_provider *provider,
-                                  const quipu_embed_request *request,
-                                  const quipu_call_options *call, quipu_arena *arena,
-                                  quipu_embeddings *ret_embeddings, quipu_error *reterr)
+quipu_status qp_provider_embed(const quipu_provider *provider, const quipu_embed_request *request,
+                               const quipu_call_options *call, quipu_arena *arena,
+                               quipu_embeddings *ret_embeddings, quipu_error *reterr)
 {
     quipu_embed_request given = QUIPU_EMBED_REQUEST_INIT;
     quipu_embeddings embeddings = QUIPU_EMBEDDINGS_INIT;

@@ -633,17 +633,12 @@ quipu_status quipu_provider_open(quipu_provider_kind kind, const quipu_provider_
                                       .generate = client_generate,
                                       .list = client_list,
                                       .embed = wire->embed_path != NULL ? client_embed : NULL,
-                                      .close = client_close};
+                                      .close = client_close,
+                                      .network = qp_http_library()};
     /* The options pointed into the caller's memory; everything that is needed later has been
      * copied. */
     self->options.base_url = self->options.key = self->options.key_file = (quipu_str){NULL, 0};
     self->options.key_env = self->options.ca_file = (quipu_str){NULL, 0};
     *ret_provider = &self->provider;
     return QUIPU_OK;
-}
-
-/* libcurl's version string, which includes its TLS library. */
-const char *quipu_provider_network(void)
-{
-    return qp_http_library();
 }

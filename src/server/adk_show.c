@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "server/adk_json.h"
 
+#define SHOW_EVENTS 64 /* events that are written to the arena at once */
+
 #define SHOW_INTERNAL QUIPU_STR("__adk_internal_") /* customMetadata that only ADK itself reads */
 
 /* A text of a table: its size is known to the compiler. */
@@ -472,24 +474,26 @@ quipu_status qp_adk_put_entry(qp_jsonw *writer, const quipu_service_entry *entry
     return status;
 }
 
-/* One event at a time: the peak is the answer, and one event.
+/* Some events at a time: the peak is the answer, and these events.
  * The session was read in one snapshot: appends of others meanwhile do not change the list. */
 static quipu_status show_events(qp_call *call, qp_jsonw *writer, quipu_live *live, qp_buf *scratch,
                                 quipu_error *reterr)
 {
-    /* Constant while the handler holds the live session, which nobody else has. */
-    const size_t count = quipu_live_event_count(live);
-    quipu_status status = QUIPU_OK;
-    quipu_json event;
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot part = QUIPU_SNAPSHOT_INIT;
+    quipu_status status;
 
     qp_jsonw_array(writer);
-    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+    query.flags = QUIPU_LIVE_EVENTS;
+    query.limit = SHOW_EVENTS;
+    do {
         quipu_arena_reset(&call->arena);
-        status = quipu_live_event(live, i, &call->arena, &event, reterr);
-        if (status == QUIPU_OK) {
-            status = show_json(writer, event, true, scratch, reterr);
+        status = quipu_live_get(live, &query, &call->arena, &part, reterr);
+        for (size_t i = 0; status == QUIPU_OK && i < part.events.count; i++) {
+            status = show_json(writer, *quipu_json_at(part.events, i), true, scratch, reterr);
         }
-    }
+        query.first += SHOW_EVENTS;
+    } while (status == QUIPU_OK && query.first < part.count);
     qp_jsonw_array_end(writer);
     return status;
 }
@@ -497,24 +501,22 @@ static quipu_status show_events(qp_call *call, qp_jsonw *writer, quipu_live *liv
 /* Head and state before the events: events use the arena and empty it as they go. */
 quipu_status qp_adk_put_live(qp_call *call, qp_jsonw *writer, quipu_live *live, quipu_error *reterr)
 {
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
-    /* A session that never had a state shows an empty object, as in ADK. */
-    quipu_json state = {QUIPU_STR("{}")};
-    quipu_status status = quipu_live_head(live, &call->arena, &head, reterr);
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot shown = QUIPU_SNAPSHOT_INIT;
+    quipu_status status;
     qp_buf scratch;
 
-    if (status == QUIPU_OK) {
-        status = quipu_live_state(live, (quipu_str){NULL, 0}, &call->arena, &state, reterr);
-    }
+    query.flags = QUIPU_LIVE_STATE; /* of a session that never had one: an empty object */
+    status = quipu_live_get(live, &query, &call->arena, &shown, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
     qp_buf_init(&scratch, QP_REPLY_MAX);
     qp_jsonw_object(writer);
-    show_names(writer, &head.ref);
-    show_time(writer, head.last_update_time);
+    show_names(writer, &shown.head->ref);
+    show_time(writer, shown.head->last_update_time);
     qp_jsonw_key(writer, QUIPU_STR("state"));
-    status = show_json(writer, state, false, &scratch, reterr);
+    status = show_json(writer, shown.state, false, &scratch, reterr);
     qp_jsonw_key(writer, QUIPU_STR("events"));
     if (status == QUIPU_OK) {
         status = show_events(call, writer, live, &scratch, reterr); /* takes the arena */

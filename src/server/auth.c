@@ -34,7 +34,7 @@ static bool auth_host_is(quipu_str host, const char *name)
 
 /* A page of another site may reach this server by a name that it points to a loopback address (DNS
  * rebinding). Such a name is in the Host header: only our own names pass. */
-static bool auth_host_is_ours(const quipu_server *server, quipu_str host)
+static bool auth_host_is_ours(const qp_server *server, quipu_str host)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
 
@@ -50,7 +50,7 @@ static bool auth_host_is_ours(const quipu_server *server, quipu_str host)
 }
 
 /* "http://host" or "https://host" of one of our hosts. Pages of no origin ("null") are foreign. */
-static bool auth_origin_is_ours(const quipu_server *server, quipu_str origin)
+static bool auth_origin_is_ours(const qp_server *server, quipu_str origin)
 {
     static const char *const schemes[] = {"http://", "https://"};
 
@@ -65,7 +65,7 @@ static bool auth_origin_is_ours(const quipu_server *server, quipu_str origin)
 }
 
 /* A request without an origin comes from a program, not from a page. */
-bool qp_auth_origin(const quipu_server *server, qp_call *call)
+bool qp_auth_origin(const qp_server *server, qp_call *call)
 {
     quipu_str origin = qp_http_header(call->request, "origin");
 
@@ -116,7 +116,7 @@ static const char *auth_lack(const qp_identity *identity, qp_need need)
 }
 
 /* ADK's clients send no token: one app may be open to them, by its own routes alone. */
-static bool auth_is_open(const quipu_server *server, const qp_call *call)
+static bool auth_is_open(const qp_server *server, const qp_call *call)
 {
     const quipu_str open = server->adk_identity.app_name;
 
@@ -128,7 +128,7 @@ static bool auth_is_open(const quipu_server *server, const qp_call *call)
 /* The table is read again when the file has changed. After a failure nobody gets in; one that may
  * pass (no memory, no descriptor) is followed by another look with the next request, so that it
  * locks nobody out for longer. */
-bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_held)
+bool qp_auth_token(qp_server *server, qp_call *call, qp_token_table **ret_held)
 {
     quipu_str token = auth_bearer(call->request);
     const qp_identity *identity = NULL;

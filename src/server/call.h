@@ -31,7 +31,7 @@ typedef struct qp_reply {
 struct qp_route;
 
 typedef struct qp_call {
-    struct quipu_server *server;
+    struct qp_server *server;
     quipu_store *store;
     quipu_service *service;             /* for the state of sessions */
     const struct qp_route *route;       /* NULL: none fits */

@@ -121,7 +121,7 @@ static void conn_release_call(qp_conn *conn)
  * last connection of a stopping server ends the loop. */
 void qp_conn_close(qp_conn *conn)
 {
-    quipu_server *server = conn->server;
+    qp_server *server = conn->server;
 
     if (conn->state == QP_CONN_WAITING || (conn->stream != NULL && !qp_stream_free(conn->stream))) {
         server->metrics.left +=
@@ -146,7 +146,7 @@ void qp_conn_close(qp_conn *conn)
     server->conn_count--;
     event_free(conn->timer);
     bufferevent_free(conn->bev);
-    quipu_cancel_free(conn->cancel);
+    quipu_free(conn->cancel);
     qp_http_reader_free(&conn->reader);
     qp_free(conn);
     if (server->stopping && server->conn_count == 0) {
@@ -282,7 +282,7 @@ static bool conn_write(qp_conn *conn)
 /* Before the answer leaves, so that who asks for the counters next finds it there. */
 static void conn_count(qp_conn *conn)
 {
-    quipu_server *server = conn->server;
+    qp_server *server = conn->server;
 
     qp_metrics_count(&server->metrics, &conn->call, conn->begun_ns);
     QP_LOG(&server->log, QUIPU_LOG_DEBUG, "server", "request",
@@ -375,7 +375,7 @@ static void conn_handle(qp_call *call)
  * behind a usual answer, and no tail is to look before it leaves. */
 static bool conn_may_send(const qp_conn *conn)
 {
-    quipu_server *server = conn->server;
+    qp_server *server = conn->server;
     const qp_call *call = &conn->call;
 
     return conn->may_send && !conn->closes && !atomic_load(&server->stop_asked) &&
@@ -458,7 +458,7 @@ static void conn_done(qp_job *job)
 /* Checks in the order of what they reveal: where, what, who, how. */
 static bool conn_check(qp_conn *conn)
 {
-    quipu_server *server = conn->server;
+    qp_server *server = conn->server;
     qp_call *call = &conn->call;
 
     if (conn->is_extra) {
@@ -492,7 +492,7 @@ static bool conn_check(qp_conn *conn)
  * to come, or there is none. */
 static void conn_begin(qp_conn *conn)
 {
-    quipu_server *server = conn->server;
+    qp_server *server = conn->server;
     qp_call *call = &conn->call;
 
     assert(conn->state == QP_CONN_READING && !conn->is_checked);
@@ -533,7 +533,7 @@ static void conn_answer_busy(qp_conn *conn)
 /* A request is complete, and its head was found right: runs it here or on a worker. */
 static void conn_execute(qp_conn *conn)
 {
-    quipu_server *server = conn->server;
+    qp_server *server = conn->server;
     qp_call *call = &conn->call;
     const bool is_probe = call->route->kind == QP_ROUTE_PROBE;
 
@@ -682,7 +682,7 @@ static void conn_on_timer(evutil_socket_t fd, short events, void *arg)
 /* Makes what belongs to a connection. false: without memory, and the descriptor is the caller's to
  * close. The bufferevent, which closes it, comes last: closed twice, it could be another's by then.
  */
-static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
+static bool conn_make(qp_server *server, int fd, qp_conn *conn)
 {
     struct timeval write_time = conn_time(server->options.request_ms);
 
@@ -706,7 +706,7 @@ static bool conn_make(quipu_server *server, int fd, qp_conn *conn)
 
 /* Beyond the limit a connection is taken all the same, and its first request is answered with 503:
  * a client whose connection only closes would take the server for broken. */
-void qp_conn_open(quipu_server *server, int fd)
+void qp_conn_open(qp_server *server, int fd)
 {
     qp_conn *conn = qp_calloc(1, sizeof(*conn));
 
@@ -715,7 +715,7 @@ void qp_conn_open(quipu_server *server, int fd)
     }
     if (conn == NULL || conn->cancel == NULL || !conn_make(server, fd, conn)) {
         (void)evutil_closesocket(fd);
-        quipu_cancel_free(conn != NULL ? conn->cancel : NULL);
+        quipu_free(conn != NULL ? conn->cancel : NULL);
         qp_free(conn);
         return;
     }
@@ -737,7 +737,7 @@ void qp_conn_open(quipu_server *server, int fd)
 
 /* Idle ones have nothing to lose. A stream gets its end, so that its client comes again with the
  * last id; a request that has begun is answered, with "Connection: close". */
-void qp_conns_stop(quipu_server *server)
+void qp_conns_stop(qp_server *server)
 {
     for (qp_conn *conn = server->conns, *next; conn != NULL; conn = next) {
         next = conn->next;
@@ -750,7 +750,7 @@ void qp_conns_stop(quipu_server *server)
 }
 
 /* Behind the loop's end, when no worker is left: every connection is freed, not only marked. */
-void qp_conns_free(quipu_server *server)
+void qp_conns_free(qp_server *server)
 {
     for (qp_conn *conn = server->conns, *next; conn != NULL; conn = next) {
         next = conn->next;

@@ -31,7 +31,7 @@ typedef struct qp_conn {
     qp_job job; /* of the call */
     struct qp_conn *next;
     struct qp_conn *before;
-    quipu_server *server;
+    qp_server *server;
     struct bufferevent *bev;
     struct event *timer;
     int fd; /* bev's */

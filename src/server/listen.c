@@ -134,7 +134,7 @@ static bool listen_parse(const char *host, unsigned port, struct sockaddr_storag
 /* Whether a public address may be served.
  * Four conditions, each with an error that says what to do: TLS, a public name, a token, and no app
  * that is open without one. The tokens may be removed later; then every request gets 401. */
-static quipu_status listen_check_public(const quipu_server *server, const char *address,
+static quipu_status listen_check_public(const qp_server *server, const char *address,
                                         quipu_error *reterr)
 {
     if (server->tls == NULL) {
@@ -184,7 +184,7 @@ static unsigned listen_port(int fd)
 }
 
 /* SO_REUSEADDR: after a restart, connections of the server before may still be in TIME_WAIT. */
-static quipu_status listen_tcp(quipu_server *server, const char *address, int *ret_fd,
+static quipu_status listen_tcp(qp_server *server, const char *address, int *ret_fd,
                                quipu_error *reterr)
 {
     struct sockaddr_storage bound = {.ss_family = AF_UNSPEC};
@@ -236,7 +236,7 @@ static bool listen_is_at(int fd, const char *path)
 
 /* Takes the lock of a socket, without waiting: who holds it serves there. flock() and not fcntl():
  * two servers of one process exclude each other, too. */
-static quipu_status listen_lock(quipu_server *server, const char *path, quipu_error *reterr)
+static quipu_status listen_lock(qp_server *server, const char *path, quipu_error *reterr)
 {
     char lock[LISTEN_LOCK_SIZE];
     int fd;
@@ -305,7 +305,7 @@ static bool listen_bind_private(int fd, const struct sockaddr_un *bound)
 /* A socket of an earlier server that was killed is still in the folder, and bind() would fail: it
  * is removed when nobody answers on it. The path is the server's to remove from its bind() on,
  * also when listen() fails. */
-static quipu_status listen_unix(quipu_server *server, const char *path, int *ret_fd,
+static quipu_status listen_unix(qp_server *server, const char *path, int *ret_fd,
                                 quipu_error *reterr)
 {
     struct sockaddr_un bound = {.sun_family = AF_UNIX};
@@ -338,7 +338,7 @@ static quipu_status listen_unix(quipu_server *server, const char *path, int *ret
 /* The lock file goes while it is locked: the next server makes a new one, and listen_is_at() shows
  * one that waits at the old one that it is gone. flock() itself ends the lock: a child that the
  * program forked meanwhile shares the descriptor. */
-void qp_listen_close(quipu_server *server)
+void qp_listen_close(qp_server *server)
 {
     char lock[LISTEN_LOCK_SIZE];
 
@@ -356,7 +356,7 @@ void qp_listen_close(quipu_server *server)
 }
 
 /* A path of this machine, or an address and a port; each function decides what its own may be. */
-quipu_status qp_listen_open(quipu_server *server, const char *address, int *ret_fd,
+quipu_status qp_listen_open(qp_server *server, const char *address, int *ret_fd,
                             quipu_error *reterr)
 {
     return strncmp(address, "unix:", 5) == 0 ? listen_unix(server, address + 5, ret_fd, reterr)

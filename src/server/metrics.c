@@ -108,7 +108,7 @@ static void metrics_put_commits(qp_buf *text, const quipu_stats *figures)
 }
 
 /* Figures of a store that does not answer are left out: what is old is no figure. */
-static void metrics_put_store(qp_buf *text, const quipu_server *server)
+static void metrics_put_store(qp_buf *text, const qp_server *server)
 {
     const quipu_stats *figures = &server->figures_last;
     const bool is_up = server->figures.has_ended && qp_probe_status(&server->figures) == QUIPU_OK;
@@ -140,7 +140,7 @@ static void metrics_put_store(qp_buf *text, const quipu_server *server)
  * */
 quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr)
 {
-    quipu_server *server = call->server;
+    qp_server *server = call->server;
     const qp_metrics *metrics = &server->metrics;
     qp_buf *text = &call->answer.body;
 

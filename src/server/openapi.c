@@ -374,7 +374,7 @@ static void openapi_memory(qp_jsonw *writer)
 
 /* Settings come from the tables of fields that the start of the server has read.
  * One security scheme for all routes: a bearer token. The texts are JSON, written as they stand. */
-static void openapi_components(qp_jsonw *writer, const quipu_server *server)
+static void openapi_components(qp_jsonw *writer, const qp_server *server)
 {
     /* Members of bodies that are no fields of the library, with their schemas as JSON. */
     static const char *const new_more[][2] = {

@@ -31,7 +31,7 @@ static qp_probe *probe_of(const qp_call *call)
  * must not both become workers' work. */
 bool qp_probe_begin(qp_call *call)
 {
-    quipu_server *server = call->server;
+    qp_server *server = call->server;
     qp_probe *probe = probe_of(call);
     const int64_t now = qp_clock_ns();
     const int64_t age_ns = probe->has_ended ? now - probe->ended_ns : INT64_MAX;
@@ -54,10 +54,12 @@ bool qp_probe_begin(qp_call *call)
 static quipu_status probe_write(quipu_store *store)
 {
     quipu_call_options limits = QUIPU_CALL_OPTIONS_INIT;
+    quipu_model_report report = QUIPU_MODEL_REPORT_INIT;
 
     limits.deadline_ms = QP_PROBE_DEADLINE_MS;
-    return quipu_model_factor_learn(store, QUIPU_STR(PROBE_HEALTH_MODEL), QUIPU_FACTOR_TOKENS_MIN,
-                                    QUIPU_FACTOR_TOKENS_MIN, &limits, NULL, NULL);
+    report.estimated = report.reported = QUIPU_FACTOR_TOKENS_MIN;
+    return quipu_model_factor_get(store, QUIPU_STR(PROBE_HEALTH_MODEL), &report, &limits, NULL,
+                                  NULL);
 }
 
 /* Writes to `figures_found` only; the loop copies it when the probe has ended, so that a request is
@@ -78,7 +80,7 @@ static quipu_status probe_measure(quipu_store *store, quipu_stats *ret_figures)
 /* Whatever happens, `found` says how it ended; the loop reads it behind the pool's mutex. */
 void qp_probe_run(qp_call *call)
 {
-    quipu_server *server = call->server;
+    qp_server *server = call->server;
     qp_probe *probe = probe_of(call);
 
     assert(probe->is_running);
@@ -90,7 +92,7 @@ void qp_probe_run(qp_call *call)
  * before: it is no news of the store. */
 void qp_probe_end(qp_call *call)
 {
-    quipu_server *server = call->server;
+    qp_server *server = call->server;
     qp_probe *probe = probe_of(call);
 
     assert(probe->is_running);

@@ -120,7 +120,7 @@ static void response_number(qp_head *head, const char *name, int64_t value)
 }
 
 /* Headers of some answers alone. */
-static void response_put_some(const quipu_server *server, const qp_reply *answer, qp_head *head)
+static void response_put_some(const qp_server *server, const qp_reply *answer, qp_head *head)
 {
     if (answer->asset != NULL) {
         response_line(head, "ETag", answer->asset->etag);

@@ -208,12 +208,14 @@ static quipu_status adk_append_first(qp_call *call, quipu_live *live, quipu_mess
                                      quipu_error *reterr)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
     quipu_error ignored = {0};
-    quipu_status status = quipu_live_head(live, &call->arena, &head, reterr);
+    quipu_status status = quipu_live_get(live, NULL, &call->arena, &now, reterr);
     quipu_str key = QP_STR_ABSENT;
 
     if (status == QUIPU_OK) {
+        head = *now.head;
         status = qp_call_adk_key(call, &head.ref, &key, reterr);
     }
     if (status == QUIPU_OK) {

@@ -153,9 +153,10 @@ quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr)
     quipu_artifact_list *list = NULL;
     quipu_status status = artifact_query(call, &query, reterr);
 
+    query.flags = QUIPU_ARTIFACT_BYTES;
     query.version = qp_call_number(call, "version", -1);
     if (status == QUIPU_OK) {
-        status = quipu_artifact_get(call->store, &query, &call->limits, &list, reterr);
+        status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
     }
     if (status == QUIPU_OK) {
         status = artifact_answer(call, 200, list, true, reterr);
@@ -665,11 +666,12 @@ static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, qui
     qp_jsonw writer;
 
     query.name = call->path[3];
+    query.flags = QUIPU_ARTIFACT_BYTES;
     if (status == QUIPU_OK && !adk_version(call, version, &query.version)) {
         return QUIPU_OK;
     }
     if (status == QUIPU_OK) {
-        status = quipu_artifact_get(call->store, &query, &call->limits, &list, reterr);
+        status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
     }
     if (status == QUIPU_OK && !metadata && adk_is_gone(quipu_artifact_at(list->artifacts, 0))) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the artifact was removed by a rewind");

@@ -335,18 +335,18 @@ quipu_status qp_route_session_update(qp_call *call, quipu_error *reterr)
  * are not deleted along keep the messages that they share. */
 quipu_status qp_route_session_delete(qp_call *call, quipu_error *reterr)
 {
+    quipu_delete_options options = QUIPU_DELETE_OPTIONS_INIT;
     quipu_status status = qp_call_check_session(call, reterr);
 
-    if (status == QUIPU_OK && qp_call_flag(call, "forks") && qp_call_is_scoped(call)) {
+    options.flags = qp_call_flag(call, "forks") ? QUIPU_DELETE_TREE : 0;
+    if (status == QUIPU_OK && options.flags != 0 && qp_call_is_scoped(call)) {
         status = qp_error_set(reterr, QUIPU_INVALID,
                               "forks=true is for tokens of the whole store: delete the forks by "
                               "their keys");
     }
     if (status == QUIPU_OK) {
         status =
-            qp_call_flag(call, "forks")
-                ? quipu_session_delete_tree(call->store, call->key, &call->limits, NULL, reterr)
-                : quipu_session_delete(call->store, call->key, &call->limits, reterr);
+            quipu_session_delete(call->store, call->key, &options, &call->limits, NULL, reterr);
     }
     if (status == QUIPU_OK) {
         call->answer.status = 204;

@@ -54,10 +54,13 @@ static quipu_status state_reply(qp_call *call, quipu_json state, quipu_error *re
 /* The merged state as the session sees it: its own, its user's and its app's. */
 static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *reterr)
 {
-    quipu_json state;
-    quipu_status status = quipu_live_state(live, QP_STR_ABSENT, &call->arena, &state, reterr);
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot found = QUIPU_SNAPSHOT_INIT;
+    quipu_status status;
 
-    return status == QUIPU_OK ? state_reply(call, state, reterr) : status;
+    query.flags = QUIPU_LIVE_STATE;
+    status = quipu_live_get(live, &query, &call->arena, &found, reterr);
+    return status == QUIPU_OK ? state_reply(call, found.state, reterr) : status;
 }
 
 /* Whether the identity may know who set an entry: a token of one user learns nothing about the

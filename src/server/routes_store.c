@@ -88,7 +88,8 @@ quipu_status qp_route_session_uncompact(qp_call *call, quipu_error *reterr)
     quipu_status status = qp_call_check_session(call, reterr);
 
     if (status == QUIPU_OK) {
-        status = quipu_session_uncompact(call->store, call->key, &call->limits, reterr);
+        status = quipu_session_compact(call->store, call->key, QUIPU_COMPACT_UNDO, QP_STR_ABSENT,
+                                       &call->limits, NULL, reterr);
     }
     if (status == QUIPU_OK) {
         call->answer.status = 204;

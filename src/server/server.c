@@ -48,7 +48,7 @@
 static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd,
                              struct sockaddr *peer, int size, void *arg)
 {
-    quipu_server *server = arg;
+    qp_server *server = arg;
     int on = 1;
 
     (void)listener;
@@ -72,7 +72,7 @@ static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd
  * processor. Clients wait in the backlog of the socket meanwhile. */
 static void server_on_accept_error(struct evconnlistener *listener, void *arg)
 {
-    quipu_server *server = arg;
+    qp_server *server = arg;
 
     QP_LOG(&server->log, QUIPU_LOG_ERROR, "server", "accept_failed",
            QP_LOG_NUMBER("connections", server->conn_count));
@@ -83,7 +83,7 @@ static void server_on_accept_error(struct evconnlistener *listener, void *arg)
  * requests that are under way have until stop_ns.
  * The order of what a client sees: /readyz answers 503, new connections are refused by the system,
  * streams end, and the answers of requests under way carry "Connection: close". */
-static void server_begin_stop(quipu_server *server)
+static void server_begin_stop(qp_server *server)
 {
     QP_LOG(&server->log, QUIPU_LOG_INFO, "server", "stopping",
            QP_LOG_NUMBER("connections", server->conn_count));
@@ -103,7 +103,7 @@ static void server_begin_stop(quipu_server *server)
  * once more, so that no job is left in `finished`. */
 static void server_on_wake(evutil_socket_t fd, short events, void *arg)
 {
-    quipu_server *server = arg;
+    qp_server *server = arg;
     char bytes[256];
 
     (void)events;
@@ -122,7 +122,7 @@ static void server_on_wake(evutil_socket_t fd, short events, void *arg)
  * server_free() closes the connection without an answer. */
 static void server_on_tick(evutil_socket_t fd, short events, void *arg)
 {
-    quipu_server *server = arg;
+    qp_server *server = arg;
 
     (void)fd;
     (void)events;
@@ -141,7 +141,7 @@ static void server_on_tick(evutil_socket_t fd, short events, void *arg)
  * the call of its job alone. */
 static void *server_loop(void *arg)
 {
-    quipu_server *server = arg;
+    qp_server *server = arg;
 
     (void)event_base_loop(server->base, EVLOOP_NO_EXIT_ON_EMPTY);
     return NULL;
@@ -231,7 +231,7 @@ static quipu_status server_read_url(const char *url, char host[QP_SERVER_HOST_MA
 /* The app that is open to clients without a token.
  * The identity reads and writes that app alone; requests that bring a token get the token's rights
  * instead (auth_is_open()). */
-static quipu_status server_read_adk(quipu_server *server, const char *app, quipu_error *reterr)
+static quipu_status server_read_adk(qp_server *server, const char *app, quipu_error *reterr)
 {
     const quipu_str name = quipu_cstr(app != NULL ? app : "");
 
@@ -250,8 +250,7 @@ static quipu_status server_read_adk(quipu_server *server, const char *app, quipu
 
 /* Copied: the options are the caller's, and workers compare tokens with it for as long as the
  * server runs. */
-static quipu_status server_read_tenant(quipu_server *server, const char *tenant,
-                                       quipu_error *reterr)
+static quipu_status server_read_tenant(qp_server *server, const char *tenant, quipu_error *reterr)
 {
     const quipu_str name = quipu_cstr(tenant != NULL ? tenant : "");
 
@@ -264,7 +263,7 @@ static quipu_status server_read_tenant(quipu_server *server, const char *tenant,
 }
 
 /* Both files or neither: a certificate without its key would end as plain HTTP. */
-static quipu_status server_read_tls(quipu_server *server, const quipu_server_options *options,
+static quipu_status server_read_tls(qp_server *server, const quipu_server_options *options,
                                     quipu_error *reterr)
 {
     if ((options->tls_cert == NULL) != (options->tls_key == NULL)) {
@@ -278,7 +277,7 @@ static quipu_status server_read_tls(quipu_server *server, const quipu_server_opt
 /* Texts are copied: the caller's options may be gone once the start returns.
  * The struct's pointers to texts are used during the start only; server.h says that they are not
  * kept. */
-static quipu_status server_read_options(quipu_server *server, const quipu_server_options *given,
+static quipu_status server_read_options(qp_server *server, const quipu_server_options *given,
                                         quipu_error *reterr)
 {
     quipu_server_options *options = &server->options;
@@ -321,7 +320,7 @@ static quipu_status server_read_options(quipu_server *server, const quipu_server
  * services, because ADK's clients expect camelCase, base64 for URLs and times in seconds, and the
  * /v1 routes the library's own form; both rebase, so that a patch of state never fails because of
  * another writer. */
-static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
+static quipu_status server_prepare(qp_server *server, quipu_error *reterr)
 {
     quipu_service_options service = QUIPU_SERVICE_OPTIONS_INIT;
     quipu_status status =
@@ -356,7 +355,7 @@ static quipu_status server_prepare(quipu_server *server, quipu_error *reterr)
 
 /* Neither end blocks: a worker that wakes the loop must never wait for it.
  * CLOEXEC: a child of the host program must not hold the write end open. */
-static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
+static quipu_status server_open_pipe(qp_server *server, quipu_error *reterr)
 {
     if (pipe(server->wake_fds) != 0) {
         server->wake_fds[0] = server->wake_fds[1] = server->lock_fd = -1;
@@ -374,7 +373,7 @@ static quipu_status server_open_pipe(quipu_server *server, quipu_error *reterr)
 /* Sees to it that connections can never take the descriptors that the store needs: raises the
  * process's soft limit, or lowers the number of connections to what fits. The pipe has the lowest
  * free numbers, so that its end shows how many descriptors are in use. */
-static quipu_status server_fit_files(quipu_server *server, quipu_error *reterr)
+static quipu_status server_fit_files(qp_server *server, quipu_error *reterr)
 {
     quipu_server_options *options = &server->options;
     rlim_t kept = (rlim_t)server->wake_fds[1] + 1 + SERVER_EXTRA_MAX + SERVER_SPARE_FILES +
@@ -411,7 +410,7 @@ static quipu_status server_fit_files(quipu_server *server, quipu_error *reterr)
 }
 
 /* The loop with its events; the listener takes over the socket. */
-static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *reterr)
+static quipu_status server_open_loop(qp_server *server, int fd, quipu_error *reterr)
 {
     struct timeval tick = {.tv_sec = 0, .tv_usec = (suseconds_t)SERVER_TICK_MS * 1000};
 
@@ -438,7 +437,7 @@ static quipu_status server_open_loop(quipu_server *server, int fd, quipu_error *
 /* Frees everything; the loop does not run.
  * Threads end before what they use: the watch and the workers first, then the connections, whose
  * timers and buffers are the loop's, and the loop last. */
-static void server_free(quipu_server *server)
+static void server_free(qp_server *server)
 {
     qp_watch_stop(server);
     qp_pool_stop(&server->pool);
@@ -471,7 +470,7 @@ static void server_free(quipu_server *server)
 
 /* The order matters: the address is taken first, so that a second server on it fails before it
  * starts threads; the loop starts last, when everything that it touches is there. */
-static quipu_status server_run(quipu_server *server, quipu_error *reterr)
+static quipu_status server_run(qp_server *server, quipu_error *reterr)
 {
     const char *address = server->options.listen;
     int fd = -1;
@@ -504,7 +503,7 @@ static quipu_status server_run(quipu_server *server, quipu_error *reterr)
 quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *options,
                                 quipu_server **ret_server, quipu_error *reterr)
 {
-    quipu_server *server;
+    qp_server *server;
     quipu_status status;
 
     if (store == NULL || ret_server == NULL) {
@@ -533,20 +532,16 @@ quipu_status quipu_server_start(quipu_store *store, const quipu_server_options *
         server_free(server);
         return status;
     }
-    *ret_server = server;
+    server->pub.address = server->address; /* constant from here on: any thread may read it */
+    *ret_server = &server->pub;
     return QUIPU_OK;
-}
-
-/* Constant after the start: any thread may read it. */
-const char *quipu_server_address(const quipu_server *server)
-{
-    return server != NULL ? server->address : "";
 }
 
 /* The loop ends first, the workers behind it: no job is submitted while they end. Connections that
  * are still open then are closed by server_free(). */
-void quipu_server_stop(quipu_server *server)
+void quipu_server_stop(quipu_server *pub)
 {
+    qp_server *server = (qp_server *)pub; /* its first member */
     size_t left;
     ssize_t n;
 

@@ -60,7 +60,11 @@ typedef struct qp_probe {
     quipu_status status; /* of the last one that ended */
 } qp_probe;
 
-struct quipu_server {
+typedef struct qp_server qp_server;
+
+/* What a program sees, and all the rest behind it. */
+struct qp_server {
+    quipu_server pub; /* first: its address is what the program has */
     quipu_store *store;
     quipu_service *service;
     quipu_service *adk;       /* for ADK's routes: its rules, and events in its form */
@@ -110,41 +114,41 @@ struct quipu_server {
 /* ---- auth.c ---------------------------------------------------------------------------------- */
 
 /* Checks Host and Origin. false: the answer is 403. */
-QUIPU_MUST_USE bool qp_auth_origin(const quipu_server *server, qp_call *call);
+QUIPU_MUST_USE bool qp_auth_origin(const qp_server *server, qp_call *call);
 
 /* Checks the token against what the route needs and sets the identity, which *ret_held keeps alive.
  * false: the answer is 401 or 403. */
-QUIPU_MUST_USE bool qp_auth_token(quipu_server *server, qp_call *call, qp_token_table **ret_held);
+QUIPU_MUST_USE bool qp_auth_token(qp_server *server, qp_call *call, qp_token_table **ret_held);
 
 /* ---- conn.c ---------------------------------------------------------------------------------- */
 
 /* Takes over a new connection's descriptor. */
-void qp_conn_open(quipu_server *server, int fd);
+void qp_conn_open(qp_server *server, int fd);
 
 /* Begins the end of all connections: idle ones are closed, others finish. */
-void qp_conns_stop(quipu_server *server);
+void qp_conns_stop(qp_server *server);
 
 /* Closes all connections that no worker is at. */
-void qp_conns_free(quipu_server *server);
+void qp_conns_free(qp_server *server);
 
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
 /* Whether a token may open another stream: there is a limit for all, and one for each. */
-bool qp_streams_have_room(const quipu_server *server, const qp_identity *identity);
+bool qp_streams_have_room(const qp_server *server, const qp_identity *identity);
 
 /* Messages of a session were added by this server: its tails look at once. */
-void qp_streams_notify(quipu_server *server, quipu_str key);
+void qp_streams_notify(qp_server *server, quipu_str key);
 
 /* Lets the streams look that have not since the store changed. */
-void qp_streams_follow(quipu_server *server);
+void qp_streams_follow(qp_server *server);
 
 /* Starts the wait for changes of the store, once; without it streams look by the clock. Stops it.
  * */
-void qp_watch_start(quipu_server *server);
-void qp_watch_stop(quipu_server *server);
+void qp_watch_start(qp_server *server);
+void qp_watch_stop(qp_server *server);
 
 /* Looks after all streams: those of sessions that other processes write to, and quiet ones. */
-void qp_streams_tick(quipu_server *server);
+void qp_streams_tick(qp_server *server);
 
 /* ---- probe.c --------------------------------------------------------------------------------- */
 

@@ -111,7 +111,7 @@ static size_t stream_behind(const qp_stream *stream)
 
 /* Streams take at most half of the queue: thousands of tails that look at once must not make the
  * server refuse requests. */
-static bool stream_may_wait(quipu_server *server)
+static bool stream_may_wait(qp_server *server)
 {
     return 2 * qp_pool_waiting(&server->pool) < (size_t)server->options.queue_max;
 }
@@ -120,7 +120,7 @@ static bool stream_may_wait(quipu_server *server)
  * queue is full; then it stays dirty, and the next occasion tries again. */
 static void stream_look(qp_stream *stream)
 {
-    quipu_server *server = stream->conn->server;
+    qp_server *server = stream->conn->server;
 
     stream->is_dirty = true;
     stream->looked_ns = qp_clock_ns();
@@ -139,7 +139,7 @@ static void stream_look(qp_stream *stream)
  * a change. */
 static void stream_follow(qp_stream *stream, int64_t now)
 {
-    const quipu_server *server = stream->conn->server;
+    const qp_server *server = stream->conn->server;
     const bool changed = !server->watch_runs || stream->seen != atomic_load(&server->changes);
     const int64_t wait_ms = changed ? STREAM_POLL_MS : STREAM_IDLE_MS;
 
@@ -150,7 +150,7 @@ static void stream_follow(qp_stream *stream, int64_t now)
 
 /* All of them: which session has changed, the store does not say. A tail that looks and finds
  * nothing costs one read of a session's header. */
-void qp_streams_follow(quipu_server *server)
+void qp_streams_follow(qp_server *server)
 {
     const int64_t now = qp_clock_ns();
 
@@ -197,7 +197,7 @@ void qp_stream_sent(qp_stream *stream)
 }
 
 /* Into the list of the server, in front; the order means nothing. */
-static void stream_link(quipu_server *server, qp_stream *stream)
+static void stream_link(qp_server *server, qp_stream *stream)
 {
     stream->next = server->streams;
     if (stream->next != NULL) {
@@ -211,7 +211,7 @@ static void stream_link(quipu_server *server, qp_stream *stream)
  * call keeps the identity, which streams_check_tokens() looks at. */
 bool qp_stream_begin(qp_conn *conn)
 {
-    quipu_server *server = conn->server;
+    qp_server *server = conn->server;
     const quipu_str key = conn->call.key;
     qp_stream *stream = qp_calloc(1, sizeof(*stream) + key.n);
     qp_head head;
@@ -250,7 +250,7 @@ bool qp_stream_begin(qp_conn *conn)
 /* Not while a worker reads: it uses the tail and the text. qp_conn_close() comes again. */
 bool qp_stream_free(qp_stream *stream)
 {
-    quipu_server *server = stream->conn->server;
+    qp_server *server = stream->conn->server;
 
     if (stream->is_busy) {
         return false;
@@ -272,7 +272,7 @@ bool qp_stream_free(qp_stream *stream)
 }
 
 /* Counted by the token's hash: its identity is another one after the token file was read anew. */
-bool qp_streams_have_room(const quipu_server *server, const qp_identity *identity)
+bool qp_streams_have_room(const qp_server *server, const qp_identity *identity)
 {
     int32_t own = 0;
 
@@ -285,7 +285,7 @@ bool qp_streams_have_room(const quipu_server *server, const qp_identity *identit
 
 /* This server has written to the session: its tails look at once. There are at most tails_max of
  * them, and a comparison of keys is cheaper than an index. */
-void qp_streams_notify(quipu_server *server, quipu_str key)
+void qp_streams_notify(qp_server *server, quipu_str key)
 {
     for (qp_stream *stream = server->streams; stream != NULL; stream = stream->next) {
         if (quipu_str_eq(stream->key, key)) {
@@ -316,7 +316,7 @@ static bool stream_is_allowed(qp_conn *conn, qp_token_table *table)
 /* Ends the streams of tokens that were removed or have expired: at once, for what is still to be
  * sent is no longer theirs either. A file that cannot be read now removes nobody, and the next tick
  * tries again; tokens expire meanwhile all the same. */
-static void streams_check_tokens(quipu_server *server)
+static void streams_check_tokens(qp_server *server)
 {
     quipu_error error;
     quipu_status status = qp_token_refresh(&server->tokens, &error);
@@ -339,7 +339,7 @@ static void streams_check_tokens(quipu_server *server)
 
 /* Follows the changes of the store (stream_follow()), ends streams whose token is gone, and sends a
  * comment to quiet ones, so that proxies do not close them. */
-void qp_streams_tick(quipu_server *server)
+void qp_streams_tick(qp_server *server)
 {
     int64_t now = qp_clock_ns();
 

@@ -17,7 +17,7 @@
 #define WATCH_RETRY_MS 500  /* after a failed wait, which counts as a change */
 
 /* A byte in the pipe wakes the loop; a full pipe has woken it already. */
-static void watch_wake(quipu_server *server, int64_t changes)
+static void watch_wake(qp_server *server, int64_t changes)
 {
     ssize_t n;
 
@@ -31,7 +31,7 @@ static void watch_wake(quipu_server *server, int64_t changes)
 static void *watch_run(void *arg)
 {
     const struct timespec pause = {0, WATCH_RETRY_MS * 1000000L};
-    quipu_server *server = arg;
+    qp_server *server = arg;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status = QUIPU_OK;
     int64_t seen = 0;
@@ -57,7 +57,7 @@ static void *watch_run(void *arg)
 
 /* With the first stream and not with the server: the first wait makes the store count commits,
  * which servers without tails need not pay for. */
-void qp_watch_start(quipu_server *server)
+void qp_watch_start(qp_server *server)
 {
     if (server->watch_runs) {
         return;
@@ -68,13 +68,13 @@ void qp_watch_start(quipu_server *server)
 }
 
 /* The flag ends a wait at once; the store is the caller's and outlives the thread. */
-void qp_watch_stop(quipu_server *server)
+void qp_watch_stop(qp_server *server)
 {
     if (server->watch_runs) {
         quipu_cancel_set(server->watch_cancel);
         (void)qp_thread_join(server->watch);
         server->watch_runs = false;
     }
-    quipu_cancel_free(server->watch_cancel);
+    quipu_free(server->watch_cancel);
     server->watch_cancel = NULL;
 }

@@ -732,27 +732,28 @@ static quipu_status artifact_read_run(artifact_call *read, const qp_call *within
                : remote->artifact_find(remote->ctx, within, &read->query, arena, found, reterr);
 }
 
-/* The way of both reads. */
-static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query *query,
-                                  bool needs_name, qp_work_fn work, const quipu_call_options *call,
-                                  quipu_artifact_list **ret_list, quipu_error *reterr)
+/* One version with its bytes, or a list without. */
+quipu_status quipu_artifact_find(quipu_store *store, const quipu_artifact_query *query,
+                                 const quipu_call_options *call, quipu_artifact_list **ret_list,
+                                 quipu_error *reterr)
 {
     artifact_call read = {.store = store, .query = QUIPU_ARTIFACT_QUERY_INIT};
+    bool has_bytes = false;
     qp_call within;
-    quipu_status status = qp_store_enter_as(
-        needs_name ? "quipu_artifact_get" : "quipu_artifact_find", store, call, &within, reterr);
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
 
-    assert(work != NULL);
     if (status == QUIPU_OK) {
         status =
             qp_options_read(&read.query, sizeof(read.query), query, "quipu_artifact_query", reterr);
+        has_bytes = (read.query.flags & QUIPU_ARTIFACT_BYTES) != 0;
     }
-    if (status == QUIPU_OK && (ret_list == NULL || read.query.version < -1 ||
-                               (read.query.flags & ~QUIPU_ARTIFACT_VERSIONS) != 0 ||
-                               (needs_name && read.query.name.p == NULL))) {
+    if (status == QUIPU_OK &&
+        (ret_list == NULL || read.query.version < -1 ||
+         (read.query.flags & ~(QUIPU_ARTIFACT_VERSIONS | QUIPU_ARTIFACT_BYTES)) != 0 ||
+         (has_bytes && read.query.name.p == NULL))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "reading artifacts needs a place for them, known flags and, to get "
-                              "one, its name and a version of -1 or more");
+                              "reading artifacts needs a place for them, known flags and, for the "
+                              "bytes of one, its name and a version of -1 or more");
     }
     if (status == QUIPU_OK) {
         status = artifact_check_place(&read.query, reterr);
@@ -760,7 +761,8 @@ static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query
     if (status == QUIPU_OK) {
         read.result = qp_result_new(sizeof(*read.result));
         status = read.result != NULL
-                     ? artifact_read_run(&read, &within, work, reterr)
+                     ? artifact_read_run(&read, &within,
+                                         has_bytes ? artifact_get_work : artifact_find_work, reterr)
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for artifacts");
     }
     if (status == QUIPU_OK && ret_list != NULL) {
@@ -770,20 +772,6 @@ static quipu_status artifact_read(quipu_store *store, const quipu_artifact_query
     }
     qp_store_leave(&within);
     return status;
-}
-
-quipu_status quipu_artifact_get(quipu_store *store, const quipu_artifact_query *query,
-                                const quipu_call_options *call, quipu_artifact_list **ret_list,
-                                quipu_error *reterr)
-{
-    return artifact_read(store, query, true, artifact_get_work, call, ret_list, reterr);
-}
-
-quipu_status quipu_artifact_find(quipu_store *store, const quipu_artifact_query *query,
-                                 const quipu_call_options *call, quipu_artifact_list **ret_list,
-                                 quipu_error *reterr)
-{
-    return artifact_read(store, query, false, artifact_find_work, call, ret_list, reterr);
 }
 
 /* ---- deleting ---------------------------------------------------------------------------------

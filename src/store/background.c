@@ -81,7 +81,7 @@ quipu_status qp_background_start(qp_background *background, qp_background_work w
         background->cancel = quipu_cancel_new();
         if (background->cancel == NULL ||
             qp_thread_start(&background->thread, background_thread, background) != QUIPU_OK) {
-            quipu_cancel_free(background->cancel);
+            quipu_free(background->cancel);
             background->cancel = NULL;
             status = qp_error_set(reterr, QUIPU_NOMEM, "the system gave no thread for a worker");
         } else {
@@ -104,7 +104,7 @@ static qp_background_work background_end(qp_background *background)
         quipu_cancel_set(background->cancel);
         qp_background_wake(background);
         (void)qp_thread_join(background->thread);
-        quipu_cancel_free(background->cancel);
+        quipu_free(background->cancel);
         background->cancel = NULL;
         atomic_store(&background->runs, false);
     }

@@ -1,8 +1,8 @@
 /* Compaction without loss: a summary is appended, names what it covers, and the default view begins
  * with it. Undoing returns to the summary that it replaced. Only pruning deletes messages.
  *
- * Owns the three calls and the rule where a compaction may end. Called by quipu_session_compact(),
- * quipu_session_uncompact() and quipu_session_prune(). Each has the lock of the session's row,
+ * Owns both calls and the rule where a compaction may end. Called by quipu_session_compact() and
+ * quipu_session_prune(). Each has the lock of the session's row,
  * which it writes past the session cache; a prune looks at forks, and has the family's as well.
  * What refuses a call is decided by reads before the first write. On QUIPU_OK the row's compact_seq
  * names the newest summary that is still stored, or 0.
@@ -324,6 +324,16 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
     return status;
 }
 
+/* The newest compaction covers nothing any more. */
+static quipu_status compact_undo(quipu_store *store, quipu_str key, const quipu_call_options *call,
+                                 quipu_error *reterr)
+{
+    compact_call compact = {.name = "quipu_session_compact", .store = store, .key = key};
+
+    return qp_store_fail(compact_run(store, &compact, compact_undo_work, call, reterr),
+                         "undo the compaction of", key, reterr);
+}
+
 /* A summary that is NULL becomes an empty one, which compact_run() refuses: of the three calls only
  * this one has a text. */
 quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t covers_to,
@@ -335,23 +345,21 @@ quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t co
                             .key = key,
                             .covers_to = covers_to,
                             .text = summary.p != NULL ? summary : QUIPU_STR("")};
-    quipu_status status = compact_run(store, &compact, compact_work, call, reterr);
+    quipu_status status;
 
+    if (covers_to == QUIPU_COMPACT_UNDO && summary.p == NULL) {
+        status = compact_undo(store, key, call, reterr);
+        if (status == QUIPU_OK && ret_seq != NULL) {
+            *ret_seq = 0;
+        }
+        return status;
+    }
+    status = compact_run(store, &compact, compact_work, call, reterr);
     assert(status != QUIPU_OK || compact.seq > covers_to);
     if (status == QUIPU_OK && ret_seq != NULL) {
         *ret_seq = compact.seq;
     }
     return qp_store_fail(status, "compact", key, reterr);
-}
-
-/* Moves compact_seq back by one compaction; it can be called until none is left. */
-quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
-                                     const quipu_call_options *call, quipu_error *reterr)
-{
-    compact_call compact = {.name = __func__, .store = store, .key = key};
-
-    return qp_store_fail(compact_run(store, &compact, compact_undo_work, call, reterr),
-                         "undo the compaction of", key, reterr);
 }
 
 /* Cannot be undone. A session without a compaction is not changed, and 0 is returned. */

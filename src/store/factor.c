@@ -1,8 +1,9 @@
 /* What a token of quipu's estimate is worth in a model's own tokens: one row a model, learned from
  * what providers report.
  *
- * Owns entity ModelFactor. Called by quipu_model_factor_*(), which the agent room uses around each
- * turn. Learning is one exclusive transaction that reads and writes the row; reading takes no lock.
+ * Owns entity ModelFactor. Called by quipu_model_factor_get(), which the agent room uses around
+ * each turn. Learning is one exclusive transaction that reads and writes the row; reading takes no
+ * lock.
  * Windows are chosen with the factor; stored counts stay in the estimate's own tokens, so that a
  * factor can change without touching a message. A factor is always within QUIPU_FACTOR_MIN and
  * QUIPU_FACTOR_MAX. */
@@ -13,7 +14,6 @@
 
 /* One call: learning, or with an estimate below QUIPU_FACTOR_TOKENS_MIN only reading. */
 typedef struct factor_call {
-    const char *name; /* of the public call */
     const quipu_store *store;
     quipu_str model;
     int64_t estimated;
@@ -115,61 +115,58 @@ static quipu_status factor_learn_work(void *ctx, ent_db *db, quipu_arena *scratc
     return qp_model_factor_upsert(db, NULL, &row, QP_MODEL_FACTOR_ON_KEY, NULL, reterr);
 }
 
-/* The way of both calls. An estimate below QUIPU_FACTOR_TOKENS_MIN teaches nothing: the call only
- * reads then, and needs no lock. */
-static quipu_status factor_run(quipu_store *store, factor_call *factor,
-                               const quipu_call_options *call, quipu_model_factor *ret_factor,
-                               quipu_error *reterr)
+/* What the report says; without one the estimate stays 0, so that the call only reads. */
+static quipu_status factor_report(factor_call *factor, const quipu_model_report *report,
+                                  quipu_error *reterr)
 {
-    bool learns = factor->estimated >= QUIPU_FACTOR_TOKENS_MIN;
-    qp_call within;
-    quipu_status status = qp_store_enter_as(factor->name, store, call, &within, reterr);
+    quipu_model_report given = QUIPU_MODEL_REPORT_INIT;
+    quipu_status status =
+        qp_options_read(&given, sizeof(given), report, "quipu_model_report", reterr);
 
+    if (status == QUIPU_OK && report != NULL && (given.estimated < 0 || given.reported < 1)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "learning needs an estimate and a reported count of tokens");
+    }
+    if (status == QUIPU_OK) {
+        factor->estimated = given.estimated;
+        factor->reported = given.reported;
+    }
+    return status;
+}
+
+/* An estimate below QUIPU_FACTOR_TOKENS_MIN teaches nothing: the call only reads then, and needs no
+ * lock. Without a place for the result it still learns: agents report and go on. */
+quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
+                                    const quipu_model_report *report,
+                                    const quipu_call_options *call, quipu_model_factor *ret_factor,
+                                    quipu_error *reterr)
+{
+    factor_call factor = {.store = store, .model = model};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && report == NULL && ret_factor == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "a factor needs a place");
+    }
+    if (status == QUIPU_OK) {
+        status = factor_report(&factor, report, reterr);
+    }
     /* The output is checked before the work: a call that learned and could not answer would be
      * repeated. */
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_factor, "quipu_model_factor", reterr);
     }
     if (status == QUIPU_OK) {
-        status = factor_check(factor->model, reterr);
+        status = factor_check(factor.model, reterr);
     }
     if (status == QUIPU_OK) {
-        factor->store = store;
-        status = learns ? qp_store_write(store, &within, factor_learn_work, factor, reterr)
-                        : qp_store_read(store, &within, factor_read_work, factor, reterr);
+        status = factor.estimated >= QUIPU_FACTOR_TOKENS_MIN
+                     ? qp_store_write(store, &within, factor_learn_work, &factor, reterr)
+                     : qp_store_read(store, &within, factor_read_work, &factor, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_output_put(ret_factor, &factor->factor, sizeof(factor->factor));
+        qp_output_put(ret_factor, &factor.factor, sizeof(factor.factor));
     }
     qp_store_leave(&within);
     return status;
-}
-
-/* `estimated` stays 0, so that factor_run() only reads. */
-quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
-                                    const quipu_call_options *call, quipu_model_factor *ret_factor,
-                                    quipu_error *reterr)
-{
-    factor_call factor = {.name = __func__, .model = model};
-
-    if (ret_factor == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "a factor needs a place");
-    }
-    return factor_run(store, &factor, call, ret_factor, reterr);
-}
-
-/* Without a place for the result it still learns: agents report and go on. */
-quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model, int64_t estimated,
-                                      int64_t reported, const quipu_call_options *call,
-                                      quipu_model_factor *ret_factor, quipu_error *reterr)
-{
-    factor_call factor = {.name = __func__, .model = model};
-
-    if (estimated < 0 || reported < 1) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "learning needs an estimate and a reported count of tokens");
-    }
-    factor.estimated = estimated;
-    factor.reported = reported;
-    return factor_run(store, &factor, call, ret_factor, reterr);
 }

@@ -370,10 +370,11 @@ static quipu_status fork_check(fork_call *call, const quipu_session_new *given, 
     if (status == QUIPU_OK) {
         status = qp_options_read(values, sizeof(*values), given, "quipu_session_new", reterr);
     }
-    if (status == QUIPU_OK && (values->messages.count != 0 || values->state != NULL)) {
+    if (status == QUIPU_OK &&
+        (values->messages.count != 0 || values->state != NULL || values->flags != 0)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "a fork has the messages of its parent and no state of its own; "
-                              "append others to it");
+                              "a fork has the messages of its parent, no state of its own and no "
+                              "flags; append others to it");
     }
     if (status == QUIPU_OK) {
         status = qp_key_check(values->key, reterr);

@@ -387,32 +387,6 @@ static quipu_status session_reuse_ask(session_create *create, const qp_call *cal
     return status;
 }
 
-/* Not idempotent by itself: after QUIPU_UNKNOWN a caller finds out by reading whether the session
- * of this key exists. */
-quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *values,
-                                  const quipu_call_options *call, quipu_history **ret_history,
-                                  quipu_error *reterr)
-{
-    session_create create = {
-        .store = store, .values = QUIPU_SESSION_NEW_INIT, .range = QUIPU_RANGE_INIT};
-    qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
-
-    if (status == QUIPU_OK) {
-        status = session_prepare(store, values, ret_history != NULL, &create, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_store_is_remote(store) ? session_create_ask(&create, &within, reterr)
-                                           : session_create_write(&create, &within, reterr);
-    }
-    session_create_end(&create, status, ret_history);
-    qp_store_leave(&within);
-    return qp_store_fail(status, "create", create.values.key, reterr);
-}
-
-/* ---- get-or-create ----------------------------------------------------------------------------
- */
-
 /* The first half of get-or-create, from a snapshot and without the write lock. QUIPU_NOT_FOUND and
  * QUIPU_EXPIRED send the caller on to session_create_work(). */
 static quipu_status session_peek_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -429,47 +403,67 @@ static quipu_status session_peek_work(void *ctx, ent_db *db, quipu_arena *scratc
                : qp_session_load(create->store, db, scratch, create->values.key, now, &row, reterr);
 }
 
-/* See <quipu/store.h>. */
-quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session_new *values,
-                                         const quipu_call_options *call,
-                                         quipu_history **ret_history, bool *ret_created,
-                                         quipu_error *reterr)
+/* In a local store. Most often a session that may be reused is there, and a reader needs no lock.
+ * Another caller may create it between the read and the write: session_create_work() looks again
+ * under the lock. Without `reuse` the read is skipped: a session that exists is an error then. */
+static quipu_status session_create_here(session_create *create, qp_call *within,
+                                        quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status peek =
+        create->reuse ? qp_store_read(create->store, within, session_peek_work, create, &error)
+                      : QUIPU_NOT_FOUND;
+
+    if (peek == QUIPU_NOT_FOUND || peek == QUIPU_EXPIRED) {
+        return session_create_write(create, within, reterr);
+    }
+    return peek == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+static quipu_status session_create_run(session_create *create, qp_call *within, quipu_error *reterr)
+{
+    if (!qp_store_is_remote(create->store)) {
+        return session_create_here(create, within, reterr);
+    }
+    return create->reuse ? session_reuse_ask(create, within, reterr)
+                         : session_create_ask(create, within, reterr);
+}
+
+/* Not idempotent by itself: after QUIPU_UNKNOWN a caller finds out by reading whether the session
+ * of this key exists, or repeats it with QUIPU_CREATE_OR_GET. */
+quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *values,
+                                  const quipu_call_options *call, quipu_history **ret_history,
+                                  quipu_error *reterr)
 {
     session_create create = {
-        .store = store, .values = QUIPU_SESSION_NEW_INIT, .range = QUIPU_RANGE_INIT, .reuse = true};
-    quipu_error error = {0};
+        .store = store, .values = QUIPU_SESSION_NEW_INIT, .range = QUIPU_RANGE_INIT};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
         status = session_prepare(store, values, ret_history != NULL, &create, reterr);
     }
-    if (status == QUIPU_OK && qp_store_is_remote(store)) {
-        status = session_reuse_ask(&create, &within, reterr);
-    } else if (status == QUIPU_OK) {
-        /* Most often it is there, and a reader needs no lock. Another caller may create it between
-         * the read and the write: session_create_work() looks again under the lock. */
-        status = qp_store_read(store, &within, session_peek_work, &create, &error);
-        if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
-            status = session_create_write(&create, &within, reterr);
-        } else if (status != QUIPU_OK) {
-            (void)qp_error_pass(reterr, &error);
-        }
+    if (status == QUIPU_OK && (create.values.flags & ~QUIPU_CREATE_OR_GET) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "a new session has unknown flags");
+    }
+    create.reuse = (create.values.flags & QUIPU_CREATE_OR_GET) != 0;
+    if (status == QUIPU_OK) {
+        status = session_create_run(&create, &within, reterr);
+    }
+    if (create.history != NULL) {
+        create.history->pub.created = create.created;
     }
     session_create_end(&create, status, ret_history);
-    if (status == QUIPU_OK && ret_created != NULL) {
-        *ret_created = create.created;
-    }
     qp_store_leave(&within);
-    return qp_store_fail(status, "get or create", create.values.key, reterr);
+    return qp_store_fail(status, create.reuse ? "get or create" : "create", create.values.key,
+                         reterr);
 }
 
 /* ---- with state -------------------------------------------------------------------------------
  */
 
-/* A session with its state, for the ADK room. Without `reuse` the read is skipped: a session that
- * exists is an error then, which session_create_work() reports. State changes apply only to a
- * session that this call creates. */
+/* A session with its state, for the ADK room. State changes apply only to a session that this call
+ * creates. */
 quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
                             const quipu_call_options *call, qp_live *ret_live, quipu_error *reterr)
 {
@@ -480,7 +474,6 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
                              .changes = given->changes,
                              .want = given->want};
     quipu_history *history = NULL;
-    quipu_error error = {0};
     qp_call within;
     quipu_status status = qp_store_enter_as(QP_SESSIONS_OF_ADK, store, call, &within, reterr);
 
@@ -489,18 +482,8 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
     if (status == QUIPU_OK) {
         status = session_prepare(store, given->values, true, &create, reterr);
     }
-    if (status == QUIPU_OK && qp_store_is_remote(store)) {
-        status = given->reuse ? session_reuse_ask(&create, &within, reterr)
-                              : session_create_ask(&create, &within, reterr);
-    } else if (status == QUIPU_OK) {
-        quipu_status peek = given->reuse
-                                ? qp_store_read(store, &within, session_peek_work, &create, &error)
-                                : QUIPU_NOT_FOUND;
-        if (peek == QUIPU_NOT_FOUND || peek == QUIPU_EXPIRED) {
-            status = session_create_write(&create, &within, reterr);
-        } else if (peek != QUIPU_OK) {
-            status = qp_error_pass(reterr, &error);
-        }
+    if (status == QUIPU_OK) {
+        status = session_create_run(&create, &within, reterr);
     }
     /* The history owns what `live` points to: both go to the caller, or neither. */
     session_create_end(&create, status, &history);

@@ -240,8 +240,8 @@ static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scra
     if (row == NULL) {
         return session_delete_missing(call, db, scratch, reterr);
     }
-    /* `removed` is for trees only: of a single session the status says all. */
     if (!call->tree) {
+        call->removed = 1;
         return qp_session_remove(call->store, db, row, reterr);
     }
     status = qp_fork_tree(db, scratch, row, &rows, &count, reterr);
@@ -316,56 +316,63 @@ static quipu_status session_delete_run(session_delete_call *delete, qp_call *wit
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* A session with forks becomes hidden; its key is free at once. */
-quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu_call_options *call,
+/* In a local store. What is left of long sessions is removed afterwards. */
+static quipu_status session_delete_here(session_delete_call *delete, qp_call *within,
+                                        quipu_error *reterr)
+{
+    quipu_status status = session_delete_run(delete, within, reterr);
+
+    if (status == QUIPU_OK) {
+        assert(delete->removed >= 0);
+        /* The session is gone already. What fails here is left to later calls. */
+        qp_purge_after(delete->store, within, QUIPU_DELETE_BATCHES);
+    }
+    quipu_arena_free(&delete->arena);
+    return status;
+}
+
+/* A server deletes single sessions, and says no more than that it did. */
+static quipu_status session_delete_there(session_delete_call *delete, const qp_call *within,
+                                         quipu_error *reterr)
+{
+    const qp_remote *remote = &delete->store->remote;
+    quipu_status status = qp_store_writable(delete->store, reterr);
+
+    delete->removed = 1;
+    return status == QUIPU_OK ? remote->remove(remote->ctx, within, delete->key, reterr) : status;
+}
+
+/* A session with forks becomes hidden; its key is free at once. A tree goes in one transaction,
+ * however many sessions it has: a reader sees all of them or none. Forks that were made deeper than
+ * the limit are copies, and stay. */
+quipu_status quipu_session_delete(quipu_store *store, quipu_str key,
+                                  const quipu_delete_options *options,
+                                  const quipu_call_options *call, int64_t *ret_removed,
                                   quipu_error *reterr)
 {
+    quipu_delete_options given = QUIPU_DELETE_OPTIONS_INIT;
     session_delete_call delete = {.store = store, .key = key};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_key_check(key, reterr);
+        status = qp_options_read(&given, sizeof(given), options, "quipu_delete_options", reterr);
     }
-    if (status == QUIPU_OK && qp_store_is_remote(store)) {
-        status = qp_store_writable(store, reterr);
-        status = status == QUIPU_OK ? store->remote.remove(store->remote.ctx, &within, key, reterr)
-                                    : status;
-    } else if (status == QUIPU_OK) {
-        status = session_delete_run(&delete, &within, reterr);
-        if (status == QUIPU_OK) {
-            /* The session is gone already. What fails here is left to later calls. */
-            qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
-        }
+    if (status == QUIPU_OK && (given.flags & ~QUIPU_DELETE_TREE) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "a delete has unknown flags");
     }
-    qp_store_leave(&within);
-    return qp_store_fail(status, "delete", key, reterr);
-}
-
-/* The session and all its forks in one transaction, however many there are: a reader sees all of
- * them or none. Forks that were made deeper than the limit are copies, and stay. */
-quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
-                                       const quipu_call_options *call, int64_t *ret_removed,
-                                       quipu_error *reterr)
-{
-    session_delete_call delete = {.store = store, .key = key, .tree = true};
-    qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
-
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = session_delete_run(&delete, &within, reterr);
-    }
-    if (status == QUIPU_OK) {
-        qp_purge_after(store, &within, QUIPU_DELETE_BATCHES);
+        delete.tree = (given.flags & QUIPU_DELETE_TREE) != 0;
+        status = qp_store_is_remote(store) && !delete.tree
+                     ? session_delete_there(&delete, &within, reterr)
+                     : session_delete_here(&delete, &within, reterr);
     }
     if (status == QUIPU_OK && ret_removed != NULL) {
-        assert(delete.removed >= 0);
         *ret_removed = delete.removed;
     }
-    quipu_arena_free(&delete.arena);
     qp_store_leave(&within);
     return qp_store_fail(status, "delete", key, reterr);
 }

@@ -1,6 +1,6 @@
 /* Statistics: the sessions' headers added up, sizes, and what this store's connections did.
  *
- * Owns the calls quipu_store_stats() and quipu_store_layout(). Walks over all sessions of the
+ * Owns the calls quipu_store_stats(). Walks over all sessions of the
  * tenant on a reading connection (in a store in memory: the only one), outside of a transaction and
  * without a lock, so that no writer waits for it. The scan is one statement and so one snapshot;
  * the sizes are read before it. The counters of the commit group are read under its mutex. */
@@ -227,28 +227,12 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
         assert(ret_stats != NULL);
         if (!qp_store_is_remote(store)) {
             stats_connections(store, &stats.stats);
+            /* Found when the store was opened, so that this reads nothing. */
+            (void)snprintf(stats.stats.missing, sizeof(stats.stats.missing), "%s",
+                           store->given.missing != NULL ? store->given.missing : "");
         }
         stats.stats.flags = stats.is_quick ? QUIPU_STATS_QUICK : 0;
         qp_output_put(ret_stats, &stats.stats, sizeof(stats.stats));
-    }
-    qp_store_leave(&within);
-    return status;
-}
-
-/* What an upgrade of an older file would add; found when the store was opened, so that this reads
- * nothing. */
-quipu_status quipu_store_layout(quipu_store *store, char ret_text[QUIPU_LAYOUT_SIZE],
-                                quipu_error *reterr)
-{
-    qp_call within;
-    quipu_status status = qp_maintain_enter(store, NULL, &within, reterr);
-
-    if (status == QUIPU_OK && ret_text == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "layout needs a place for its text");
-    }
-    if (status == QUIPU_OK) {
-        (void)snprintf(ret_text, QUIPU_LAYOUT_SIZE, "%s",
-                       store->given.missing != NULL ? store->given.missing : "");
     }
     qp_store_leave(&within);
     return status;

@@ -1,6 +1,6 @@
 /* Upgrading a store: the layout at opening, checksums on request, and a mark before vectors.
  *
- * Owns: the call quipu_store_upgrade(), and the options with which this program migrates.
+ * Owns: the call quipu_store_update(), and the options with which this program migrates.
  * Called by: src/front at opening; src/memory before it stores vectors; any thread for the call.
  * Locks: the verification reads, one session at a time. The rewrite has the writing connection to
  * itself and waits for other processes until the deadline; it is one transaction of the engine.
@@ -106,7 +106,7 @@ static quipu_status upgrade_checksums(quipu_store *store, const quipu_call_optio
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_maintain_enter_as("quipu_store_upgrade", store, call, -1, &within, reterr);
+    status = qp_maintain_enter_as("quipu_store_update", store, call, -1, &within, reterr);
     if (status == QUIPU_OK) {
         assert(problems.count == 0);
         status = qp_maintain_write(store, &within, upgrade_seal_work, NULL, reterr);
@@ -118,27 +118,50 @@ static quipu_status upgrade_checksums(quipu_store *store, const quipu_call_optio
     return status;
 }
 
-/* Looks first: a file that has its checksums costs two reads. */
-quipu_status quipu_store_upgrade(quipu_store *store, uint32_t flags, const quipu_call_options *call,
+/* What the caller wants changed, checked. */
+static quipu_status upgrade_read(const quipu_store_patch *patch, quipu_store_patch *ret,
                                  quipu_error *reterr)
 {
-    qp_checksums checksums = QP_CHECKSUMS_OFF;
+    const uint32_t keys = QUIPU_STORE_SET_KEY | QUIPU_STORE_SET_PASSPHRASE;
+    quipu_status status = qp_options_read(ret, sizeof(*ret), patch, "quipu_store_patch", reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (ret->set == 0 || (ret->set & ~(QUIPU_STORE_SET_CHECKSUMS | keys)) != 0 ||
+        (ret->set & keys) == keys || ((ret->set & keys) != 0) != (ret->key != NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the patch sets 0x%x; give QUIPU_STORE_SET_*, and for a key or a "
+                            "passphrase a function that gives it",
+                            (unsigned)ret->set);
+    }
+    return QUIPU_OK;
+}
+
+/* Looks first: a file that has its checksums costs two reads. */
+quipu_status quipu_store_update(quipu_store *store, const quipu_store_patch *patch,
+                                const quipu_call_options *call, quipu_error *reterr)
+{
+    quipu_store_patch given = QUIPU_STORE_PATCH_INIT;
+    qp_checksums checksums = QP_CHECKSUMS_ON;
     qp_call within;
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);
 
-    if (status == QUIPU_OK && flags != QUIPU_UPGRADE_CHECKSUMS) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_UPGRADE_*",
-                              (unsigned)flags);
+    if (status == QUIPU_OK) {
+        status = upgrade_read(patch, &given, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_store_writable(store, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && (given.set & QUIPU_STORE_SET_CHECKSUMS) != 0) {
         status = qp_store_read_apart(store, &within, upgrade_look_work, &checksums, reterr);
     }
     qp_store_leave(&within);
-    if (status != QUIPU_OK || checksums == QP_CHECKSUMS_ON) {
-        return status;
+    if (status == QUIPU_OK && checksums != QP_CHECKSUMS_ON) {
+        status = upgrade_checksums(store, call, reterr);
     }
-    return upgrade_checksums(store, call, reterr);
+    if (status == QUIPU_OK && given.key != NULL) {
+        status = qp_store_rekey(store, &given, call, reterr);
+    }
+    return status;
 }

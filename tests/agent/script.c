@@ -223,7 +223,7 @@ void script_free(script *self)
     for (size_t i = 0; i < SCRIPT_STEPS_MAX; i++) {
         free(self->prompts[i]);
     }
-    quipu_cancel_free(self->cancel);
+    quipu_free(self->cancel);
     free(self);
 }
 

@@ -409,7 +409,7 @@ static void past_prompts_survive_an_export_and_go_with_their_session(void **stat
     again = mt_export(other, NULL);
     assert_int_equal(again.n, stream.n);
     assert_memory_equal(again.p, stream.p, stream.n);
-    T_OK(quipu_session_delete(other, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(other, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     mt_clean(other);
     mt_free(&stream);
     mt_free(&again);
@@ -579,7 +579,7 @@ static void fork_of_another_user_or_of_a_deleted_session_says_so(void **state)
     context_fork(world, "s", 2, "mine", "ada");
     T_STATUS(context_forked(world->store, "theirs", 2, NULL, &err), QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "another user"));
-    T_OK(quipu_session_delete(world->store, QUIPU_STR("s"), NULL, &err));
+    T_OK(quipu_session_delete(world->store, QUIPU_STR("s"), NULL, NULL, NULL, &err));
     T_STATUS(context_forked(world->store, "mine", 2, NULL, &err), QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "nothing that was sent is logged"));
     mt_clean(world->beside);

@@ -655,7 +655,7 @@ static void model_replace(model *m, model_session *session)
         }
         quipu_free(list);
     }
-    T_OK(quipu_session_delete(m->store, quipu_cstr(session->key), NULL, &err));
+    T_OK(quipu_session_delete(m->store, quipu_cstr(session->key), NULL, NULL, NULL, &err));
     model_correct(m, session, true);
     model_drop(session);
     if (from == session || last == 0 || model_below(m, 2) == 0) {

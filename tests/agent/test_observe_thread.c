@@ -315,7 +315,7 @@ static void following_ends_with_the_flag_or_the_deadline_and_returns_the_sums(vo
     T_OK(quipu_memory_run(store, &options, &call, &ran, NULL));
     assert_int_equal(ran.observations, 1);
     assert_int_equal(quipu_memory_run(store, &options, &call, &ran, NULL), QUIPU_CANCELLED);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     call.cancel = NULL;
     call.deadline_ms = 50;
     T_OK(quipu_memory_run(store, &options, &call, &ran, NULL));

@@ -370,8 +370,11 @@ static void budget_is_in_the_models_own_tokens(void **state)
     world->script->steps[1] = (script_step){.texts = {"ok"}};
     result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
     assert_true(result.estimated <= 800 && result.estimated > 400);
-    T_OK(quipu_model_factor_learn(world->store, QUIPU_STR("test-model"), 1000, 4000, NULL, NULL,
-                                  NULL));
+    T_OK(quipu_model_factor_get(world->store, QUIPU_STR("test-model"),
+                                &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                      .estimated = 1000,
+                                                      .reported = 4000},
+                                NULL, NULL, NULL));
     result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
     assert_true(result.estimated <= 200 && result.estimated > 50);
     assert_true(result.more_before);
@@ -388,7 +391,7 @@ static void every_turn_teaches_the_factor(void **state)
     words[sizeof(words) - 1] = '\0';
     world->script->steps[0] = (script_step){.texts = {"ok"}, .tokens = 1040};
     result = turn_says(world, words);
-    T_OK(quipu_model_factor_get(world->store, QUIPU_STR("test-model"), NULL, &factor, NULL));
+    T_OK(quipu_model_factor_get(world->store, QUIPU_STR("test-model"), NULL, NULL, &factor, NULL));
     assert_int_equal(factor.samples, 1);
     assert_int_equal(factor.ppm, 1040 * QUIPU_FACTOR_ONE / result.estimated);
 }
@@ -520,7 +523,7 @@ static void live_session_sees_the_turn(void **state)
     world->script->steps[1] = (script_step){.texts = {"ok"}};
     (void)turn_says(world, "go");
     T_OK(quipu_live_refresh(session, NULL, NULL));
-    assert_int_equal(quipu_live_event_count(session), 4);
+    assert_int_equal(t_live_event_count(session), 4);
     T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, NULL));
     assert_int_equal(closed, 0);
     quipu_live_free(session);

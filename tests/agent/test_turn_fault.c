@@ -58,7 +58,7 @@ static void fault_expect(fault_world *world, const char *expected)
 /* A fresh flag, and a turn that must work. */
 static void fault_goes_on(fault_world *world)
 {
-    quipu_cancel_free(world->script->cancel);
+    quipu_free(world->script->cancel);
     world->script->cancel = quipu_cancel_new();
     world->script->tool_cancels = false;
     world->script->tool_status = QUIPU_OK;

@@ -132,7 +132,7 @@ static void http_talk(quipu_provider_kind kind)
     assert_int_equal(runs, 2);
     script_check_valid(store);
     http_check_prefixes(hows[kind], peer_count(hows[kind]));
-    T_OK(quipu_model_factor_get(store, QUIPU_STR("peer-model"), NULL, &factor, NULL));
+    T_OK(quipu_model_factor_get(store, QUIPU_STR("peer-model"), NULL, NULL, &factor, NULL));
     assert_true(factor.samples > 0);
     quipu_provider_close(provider);
     quipu_close(store);

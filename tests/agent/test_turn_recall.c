@@ -225,7 +225,7 @@ static void a_fork_keeps_what_was_recalled(void **state)
     (void)recall_says(world, "What did the loquat cost?", 0);
     T_OK(quipu_session_fork(world->store, QUIPU_STR("s"), RECALL_OLD + 2, &values, NULL, NULL,
                             &err));
-    T_OK(quipu_session_delete(world->store, QUIPU_STR("s"), NULL, &err));
+    T_OK(quipu_session_delete(world->store, QUIPU_STR("s"), NULL, NULL, NULL, &err));
     options.key = QUIPU_STR("f");
     options.token_budget = RECALL_BUDGET;
     options.flags |= QUIPU_TURN_NO_RECALL;

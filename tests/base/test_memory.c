@@ -10,7 +10,7 @@ static void allocator_without_realloc_is_refused(void **state)
     const quipu_allocator none = {NULL, NULL};
 
     (void)state;
-    T_STATUS(quipu_set_allocator(&none), QUIPU_MISUSE);
+    T_STATUS(quipu_set_allocator(&none, NULL), QUIPU_MISUSE);
     void *p = qp_malloc(1);
     assert_non_null(p); /* the old one still works */
     qp_free(p);

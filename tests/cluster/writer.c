@@ -243,7 +243,8 @@ static int writer_create(const writer_options *options)
 
         (void)snprintf(key, sizeof(key), "s%ld", i);
         values.key = quipu_cstr(key);
-        status = quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err);
+        values.flags = QUIPU_CREATE_OR_GET;
+        status = quipu_session_create(store, &values, NULL, NULL, &err);
     }
     quipu_close(store);
     return status == QUIPU_OK ? 0 : writer_complain("create", status, &err);

@@ -3,6 +3,7 @@
 #define T_CONTRACT_ADK_T_H
 
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #include <quipu/adk.h>
 
@@ -127,7 +128,7 @@ static inline void adk_check_state(adk_world *world, quipu_live *session, const 
     quipu_json state = {{NULL, 0}};
     quipu_error err = {0};
 
-    T_OK(quipu_live_state(session, (quipu_str){NULL, 0}, &world->arena, &state, &err));
+    T_OK(t_live_state(session, (quipu_str){NULL, 0}, &world->arena, &state, &err));
     adk_check_json(state.text, expected);
 }
 
@@ -136,7 +137,7 @@ static inline quipu_str adk_event(adk_world *world, quipu_live *session, size_t 
     quipu_json event = {{NULL, 0}};
     quipu_error err = {0};
 
-    T_OK(quipu_live_event(session, index, &world->arena, &event, &err));
+    T_OK(t_live_event(session, index, &world->arena, &event, &err));
     return event.text;
 }
 

@@ -124,7 +124,7 @@ static inline void ht_delete(quipu_store *store, const char *key)
 {
     quipu_error err = {0};
 
-    T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, &err));
+    T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, NULL, NULL, &err));
 }
 
 /* The numbers of a history's messages: "1 2 3". */

@@ -399,7 +399,7 @@ static inline void mt_fill(quipu_store *store, const char *path)
     st_append_many(store, "gone", 5);
     mt_fork(store, "gone", 3, "orphan");
     st_append(store, "orphan", "mine");
-    T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, NULL, NULL, &err));
     st_create(store, "compact");
     st_append_many(store, "compact", 6);
     T_OK(quipu_session_compact(store, QUIPU_STR("compact"), 4, QUIPU_STR("in short"), NULL, NULL,

@@ -39,7 +39,7 @@ static void a_new_child_has_a_key_of_its_own_and_no_history(void **state)
     (void)state;
     T_OK(t_live_identity(child, &world->arena, &ref, NULL, NULL));
     assert_memory_equal(ref.session_id.p, "p:child:scout:", 14);
-    assert_int_equal(quipu_live_event_count(child), 0);
+    assert_int_equal(t_live_event_count(child), 0);
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 1);
     T_STR(quipu_child_at(list, 0)->agent, "scout");
@@ -85,7 +85,7 @@ static void a_child_inherits_none_the_last_or_all(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         quipu_live *child = spawn(parent, "a", cases[i].inherit, 0);
 
-        assert_int_equal(quipu_live_event_count(child), cases[i].count);
+        assert_int_equal(t_live_event_count(child), cases[i].count);
         if (cases[i].count > 0) {
             assert_non_null(strstr(adk_event(world, child, cases[i].count - 1).p, "three"));
         }
@@ -109,9 +109,9 @@ static void a_limit_keeps_the_last_of_its_own(void **state)
         adk_append(limited, adk_says(world, id, "a", id, i));
         adk_append(unlimited, adk_says(world, id, "b", id, i));
     }
-    assert_int_equal(quipu_live_event_count(limited), 4); /* one inherited */
+    assert_int_equal(t_live_event_count(limited), 4); /* one inherited */
     assert_non_null(strstr(adk_event(world, limited, 1).p, "c7"));
-    assert_int_equal(quipu_live_event_count(unlimited), 10);
+    assert_int_equal(t_live_event_count(unlimited), 10);
     quipu_live_free(limited);
     quipu_live_free(unlimited);
     quipu_live_free(parent);
@@ -129,8 +129,8 @@ static void a_child_works_apart(void **state)
     adk_append(parent, adk_says(world, "p4", "user", "four", 5)); /* nobody is stale */
     adk_append(child, adk_says(world, "c2", "a", "more", 6));
     T_OK(quipu_live_refresh(parent, NULL, NULL));
-    assert_int_equal(quipu_live_event_count(parent), 4);
-    assert_int_equal(quipu_live_event_count(child), 5);
+    assert_int_equal(t_live_event_count(parent), 4);
+    assert_int_equal(t_live_event_count(child), 5);
     quipu_live_free(child);
     quipu_live_free(parent);
     adk_close(world);
@@ -147,18 +147,18 @@ static void merging_with_a_summary_adds_one_message_by_the_agent(void **state)
 
     (void)state;
     adk_append(child, adk_says(world, "c1", "scout", "long", 4));
-    T_OK(quipu_live_merge(parent, child, QUIPU_STR("short"), (quipu_str){NULL, 0}, NULL, &err));
-    assert_int_equal(quipu_live_event_count(parent), 4);
+    T_OK(t_live_merge(parent, child, QUIPU_STR("short"), (quipu_str){NULL, 0}, NULL, &err));
+    assert_int_equal(t_live_event_count(parent), 4);
     history = st_get(world->store, "adk:app/u/p", NULL);
     assert_int_equal(history->messages.count, 4);
     assert_int_equal(quipu_message_at(history->messages, 3)->role, QUIPU_ROLE_ASSISTANT);
     T_STR(quipu_message_at(history->messages, 3)->content, "short");
     T_STR(quipu_message_at(history->messages, 3)->author, "scout");
     quipu_free(history);
-    T_STATUS(quipu_live_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
+    T_STATUS(t_live_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
              QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "already merged"));
-    assert_int_equal(quipu_live_event_count(parent), 4);
+    assert_int_equal(t_live_event_count(parent), 4);
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 1);
     assert_true(quipu_child_at(list, 0)->merged);
@@ -177,8 +177,8 @@ static void merging_without_a_summary_adds_every_event(void **state)
     (void)state;
     adk_append(child, adk_says(world, "c1", "scout", "a", 4));
     adk_append(child, adk_says(world, "c2", "scout", "b", 5));
-    T_OK(quipu_live_merge(parent, child, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, NULL));
-    assert_int_equal(quipu_live_event_count(parent), 5);
+    T_OK(t_live_merge(parent, child, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, NULL));
+    assert_int_equal(t_live_event_count(parent), 5);
     adk_check_json(adk_event(world, parent, 4), adk_says(world, "c2", "scout", "b", 5));
     quipu_live_free(child);
     quipu_live_free(parent);
@@ -196,13 +196,13 @@ static void a_merge_that_failed_can_be_repeated(void **state)
 
     (void)state;
     adk_append(other, adk_says(world, "p4", "user", "between", 4));
-    T_STATUS(quipu_live_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err),
+    T_STATUS(t_live_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err),
              QUIPU_CONFLICT);
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
     assert_false(quipu_child_at(list, 0)->merged);
     T_OK(quipu_live_refresh(parent, NULL, &err));
-    T_OK(quipu_live_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err));
-    assert_int_equal(quipu_live_event_count(parent), 5);
+    T_OK(t_live_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err));
+    assert_int_equal(t_live_event_count(parent), 5);
     assert_non_null(strstr(adk_event(world, parent, 4).p, "\"author\":\"root\""));
     quipu_live_free(child);
     quipu_live_free(other);
@@ -223,9 +223,9 @@ static void a_child_outlives_its_live_session(void **state)
     T_OK(t_live_identity(child, &world->arena, &ref, NULL, NULL));
     quipu_live_free(child);
     T_OK(quipu_service_get(world->service, &ref, NULL, NULL, &child, &err));
-    assert_int_equal(quipu_live_event_count(child), 4); /* three of its parent's */
-    T_OK(quipu_live_merge(parent, child, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, &err));
-    assert_int_equal(quipu_live_event_count(parent), 4);
+    assert_int_equal(t_live_event_count(child), 4); /* three of its parent's */
+    T_OK(t_live_merge(parent, child, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, &err));
+    assert_int_equal(t_live_event_count(parent), 4);
     assert_non_null(strstr(adk_event(world, parent, 3).p, "found"));
     quipu_live_free(child);
     quipu_live_free(parent);
@@ -240,9 +240,9 @@ static void only_a_child_can_be_merged(void **state)
     quipu_error err = {0};
 
     (void)state;
-    T_STATUS(quipu_live_merge(parent, other, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
+    T_STATUS(t_live_merge(parent, other, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
              QUIPU_MISUSE);
-    T_STATUS(quipu_live_discard(parent, parent, QUIPU_STR("x"), NULL, &err), QUIPU_MISUSE);
+    T_STATUS(t_live_discard(parent, parent, QUIPU_STR("x"), NULL, &err), QUIPU_MISUSE);
     quipu_live_free(other);
     quipu_live_free(parent);
     adk_close(world);
@@ -258,11 +258,11 @@ static void only_its_own_parent_ends_a_child(void **state)
 
     (void)state;
     adk_append(child, adk_says(world, "c1", "scout", "found", 4));
-    T_STATUS(quipu_live_merge(other, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
+    T_STATUS(t_live_merge(other, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
              QUIPU_MISUSE);
-    T_STATUS(quipu_live_discard(other, child, QUIPU_STR("x"), NULL, &err), QUIPU_MISUSE);
-    assert_int_equal(quipu_live_event_count(other), 0);
-    T_OK(quipu_live_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err));
+    T_STATUS(t_live_discard(other, child, QUIPU_STR("x"), NULL, &err), QUIPU_MISUSE);
+    assert_int_equal(t_live_event_count(other), 0);
+    T_OK(t_live_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err));
     quipu_live_free(child);
     quipu_live_free(other);
     quipu_live_free(parent);
@@ -287,8 +287,8 @@ static void a_merge_brings_all_that_the_child_has(void **state)
     options.num_recent = 1;
     T_OK(quipu_service_get(world->service, &ref, &options, NULL, &last, &err));
     adk_append(child, adk_says(world, "c3", "scout", "c", 6));
-    T_OK(quipu_live_merge(parent, last, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, &err));
-    assert_int_equal(quipu_live_event_count(parent), 6);
+    T_OK(t_live_merge(parent, last, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, &err));
+    assert_int_equal(t_live_event_count(parent), 6);
     adk_check_json(adk_event(world, parent, 3), adk_says(world, "c1", "scout", "a", 4));
     adk_check_json(adk_event(world, parent, 5), adk_says(world, "c3", "scout", "c", 6));
     quipu_live_free(last);
@@ -308,18 +308,18 @@ static void a_discarded_child_is_gone_and_leaves_a_note(void **state)
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_live_discard(parent, child, QUIPU_STR("timed out"), NULL, &err));
+    T_OK(t_live_discard(parent, child, QUIPU_STR("timed out"), NULL, &err));
     history = st_get(world->store, "adk:app/u/p", NULL);
     assert_int_equal(history->messages.count, 4);
     T_STR(quipu_message_at(history->messages, 3)->content,
           "[Isolated sub-agent scout discarded: timed out. Raw child history discarded.]");
     T_STR(quipu_message_at(history->messages, 3)->author, QUIPU_ROOT_AGENT);
     quipu_free(history);
-    T_OK(quipu_live_discard(parent, silent, QUIPU_STR(" "), NULL, &err));
-    assert_int_equal(quipu_live_event_count(parent), 4);
+    T_OK(t_live_discard(parent, silent, QUIPU_STR(" "), NULL, &err));
+    assert_int_equal(t_live_event_count(parent), 4);
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 0);
-    T_STATUS(quipu_live_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
+    T_STATUS(t_live_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
              QUIPU_NOT_FOUND);
     quipu_live_free(child);
     quipu_live_free(silent);
@@ -386,12 +386,12 @@ static void an_isolated_agent_shows_but_is_not_stored_with_its_parent(void **sta
     adk_append(session, "{\"id\":\"a2\",\"author\":\"alpha\",\"content\":{\"role\":\"user\","
                         "\"parts\":[{\"functionResponse\":{\"id\":\"c\",\"name\":\"f\","
                         "\"response\":{}}}]}}");
-    assert_int_equal(quipu_live_event_count(session), 3);
+    assert_int_equal(t_live_event_count(session), 3);
     assert_non_null(strstr(adk_event(world, session, 1).p, "thinking"));
     assert_non_null(strstr(adk_event(world, session, 2).p, "functionResponse"));
     check_stored(world, 1, "question", "user");
     T_OK(quipu_live_refresh(session, NULL, NULL)); /* the overlay stays */
-    assert_int_equal(quipu_live_event_count(session), 3);
+    assert_int_equal(t_live_event_count(session), 3);
     T_OK(quipu_live_children(session, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 1);
     quipu_live_free(session);
@@ -408,7 +408,7 @@ static void anybody_else_ends_the_child_with_a_summary_by_the_root(void **state)
     adk_append(session, adk_says(world, "a1", "alpha", "draft", 2));
     adk_append(session, adk_says(world, "a2", "alpha", "answer", 3));
     adk_append(session, adk_says(world, "r1", "root", "so it is", 4));
-    assert_int_equal(quipu_live_event_count(session), 3);
+    assert_int_equal(t_live_event_count(session), 3);
     assert_non_null(strstr(adk_event(world, session, 1).p, "answer"));
     assert_non_null(strstr(adk_event(world, session, 1).p, "\"author\":\"root\""));
     check_stored(world, 3, "so it is", "root");
@@ -436,14 +436,14 @@ static void names_that_an_isolated_agent_sets_go_with_its_child(void **state)
     /* While it works, the agent reads what it wrote. */
     adk_check_state(world, session,
                     "{\"app:a\":3,\"k\":1,\"own\":2,\"temp:t\":5,\"user:u\":4,\"z\":9}");
-    T_OK(quipu_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err));
+    T_OK(t_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err));
     T_STR(value.text, "1");
-    T_OK(quipu_live_state(session, QUIPU_STR("z"), &world->arena, &value, &err));
+    T_OK(t_live_state(session, QUIPU_STR("z"), &world->arena, &value, &err));
     T_STR(value.text, "9");
     stored = adk_get(world, "u", "p", NULL);
     adk_check_state(world, stored, "{\"app:a\":3,\"k\":0,\"user:u\":4,\"z\":9}");
     quipu_live_free(stored);
-    T_OK(quipu_live_end_child(session, NULL, &err));
+    T_OK(quipu_live_end_child(session, NULL, NULL, NULL, &err));
     adk_check_state(world, session, "{\"app:a\":3,\"k\":0,\"temp:t\":5,\"user:u\":4,\"z\":9}");
     adk_append(session, adk_says(world, "r1", "root", "on", 5)); /* and nothing was stale */
     stored = adk_get(world, "u", "p", NULL);
@@ -474,11 +474,11 @@ static void one_isolated_agent_ends_another(void **state)
     adk_append(session, adk_says(world, "a1", "alpha", "first", 2));
     adk_append(session, adk_says(world, "b1", "beta", "second", 3));
     check_stored(world, 2, "first", "root");
-    assert_int_equal(quipu_live_event_count(session), 3);
-    T_OK(quipu_live_end_child(session, NULL, NULL));
+    assert_int_equal(t_live_event_count(session), 3);
+    T_OK(quipu_live_end_child(session, NULL, NULL, NULL, NULL));
     check_stored(world, 3, "second", "root");
-    T_OK(quipu_live_end_child(session, NULL, NULL)); /* there is none */
-    assert_int_equal(quipu_live_event_count(session), 3);
+    T_OK(quipu_live_end_child(session, NULL, NULL, NULL, NULL)); /* there is none */
+    assert_int_equal(t_live_event_count(session), 3);
     quipu_live_free(session);
     adk_close(world);
 }
@@ -491,7 +491,7 @@ static void a_child_that_said_nothing_leaves_a_note(void **state)
     (void)state;
     adk_append(session, "{\"id\":\"a1\",\"author\":\"alpha\",\"content\":{\"role\":\"model\","
                         "\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{}}}]}}");
-    T_OK(quipu_live_end_child(session, NULL, NULL));
+    T_OK(quipu_live_end_child(session, NULL, NULL, NULL, NULL));
     check_stored(world, 2,
                  "[Isolated sub-agent alpha ended without a visible assistant result: "
                  "empty_after_tool_use.]",
@@ -514,7 +514,7 @@ static void an_agent_that_hands_over_empty_is_discarded(void **state)
                  "[Isolated sub-agent alpha discarded: escalated without producing a result. Raw "
                  "child history discarded.]",
                  "root");
-    assert_int_equal(quipu_live_event_count(session), 2);
+    assert_int_equal(t_live_event_count(session), 2);
     assert_int_equal(all.changes[1], QUIPU_CHILD_DISCARDED);
     quipu_live_free(session);
     adk_close(world);
@@ -540,7 +540,7 @@ static void a_failed_turn_closes_calls_and_discards_the_child(void **state)
     T_STR(quipu_message_at(history->messages, 3)->content,
           "[Isolated sub-agent alpha discarded: timeout. Raw child history discarded.]");
     quipu_free(history);
-    assert_int_equal(quipu_live_event_count(session), 4);
+    assert_int_equal(t_live_event_count(session), 4);
     assert_non_null(strstr(adk_event(world, session, 2).p, "interrupted"));
     T_OK(quipu_live_children(session, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 0);
@@ -558,13 +558,13 @@ static void a_summary_that_cannot_be_written_leaves_the_child_at_work(void **sta
     (void)state;
     adk_append(session, adk_says(world, "a1", "alpha", "result", 2));
     adk_append(other, adk_says(world, "x", "user", "between", 3));
-    T_STATUS(quipu_live_end_child(session, NULL, &err), QUIPU_CONFLICT);
-    assert_int_equal(quipu_live_event_count(session), 2);
+    T_STATUS(quipu_live_end_child(session, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    assert_int_equal(t_live_event_count(session), 2);
     assert_non_null(strstr(adk_event(world, session, 1).p, "result"));
     T_OK(quipu_live_refresh(session, NULL, &err));
     assert_non_null(strstr(adk_event(world, session, 1).p, "between"));
     assert_non_null(strstr(adk_event(world, session, 2).p, "result"));
-    T_OK(quipu_live_end_child(session, NULL, &err));
+    T_OK(quipu_live_end_child(session, NULL, NULL, NULL, &err));
     check_stored(world, 3, "result", "root");
     quipu_live_free(other);
     quipu_live_free(session);

@@ -2,6 +2,7 @@
  * budgets, tool pairs, repair of open calls, round trips. Each name says the row's claim. */
 #include "adk/service.h"
 #include "contract/adk_t.h"
+#include "lib/short.h"
 
 #include <quipu/models.h>
 
@@ -36,21 +37,18 @@ static quipu_tool_call answer_of(const char *id, const char *name, const char *o
                              .output = quipu_cstr(output)};
 }
 
-static quipu_view view_of(quipu_arena *arena, const quipu_message *messages, size_t count,
-                          int64_t budget, const char *root)
+static qp_view view_of(quipu_arena *arena, const quipu_message *messages, size_t count,
+                       int64_t budget, const char *root)
 {
-    quipu_view_options options = QUIPU_VIEW_OPTIONS_INIT;
-    quipu_view view = QUIPU_VIEW_INIT;
+    qp_view view = {.events = NULL};
     quipu_error err = {0};
 
-    options.token_budget = budget;
-    options.root_agent = quipu_cstr(root);
-    T_OK(qp_view_make(messages, count, &options, arena, &view, &err));
+    T_OK(qp_view_make(messages, count, budget, quipu_cstr(root), arena, &view, &err));
     return view;
 }
 
 /* Author and content of an event, without id and time. */
-static void check_event(const quipu_view *view, size_t at, const char *author, const char *content)
+static void check_event(const qp_view *view, size_t at, const char *author, const char *content)
 {
     qp_json_doc doc;
 
@@ -72,7 +70,7 @@ static void two_messages_give_two_events_with_their_times(void **state)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_message messages[] = {msg(QUIPU_ROLE_USER, "hi"), msg(QUIPU_ROLE_ASSISTANT, "yo")};
-    quipu_view view = QUIPU_VIEW_INIT;
+    qp_view view = {.events = NULL};
 
     (void)state;
     messages[0].timestamp = (quipu_time){1767225601, 250000000};
@@ -93,7 +91,7 @@ static void authors_are_stored_or_by_role(void **state)
     quipu_message messages[] = {msg(QUIPU_ROLE_USER, "a"),   msg(QUIPU_ROLE_ASSISTANT, "b"),
                                 msg(QUIPU_ROLE_TOOL, "c"),   msg(QUIPU_ROLE_FUNCTION, "d"),
                                 msg(QUIPU_ROLE_SYSTEM, "e"), msg(QUIPU_ROLE_ASSISTANT, "f")};
-    quipu_view view = QUIPU_VIEW_INIT;
+    qp_view view = {.events = NULL};
 
     (void)state;
     messages[5].author = QUIPU_STR("planner");
@@ -113,7 +111,7 @@ static void budget_keeps_the_newest_and_at_least_one(void **state)
     enum { N = 150 };
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_message messages[N];
-    quipu_view view = QUIPU_VIEW_INIT;
+    qp_view view = {.events = NULL};
 
     (void)state;
     for (size_t i = 0; i < N; i++) {
@@ -157,7 +155,7 @@ static void calls_are_rebuilt_with_names_and_arguments(void **state)
                                      call_of("", "exec", "no json"), call_of("c3", "none", "")};
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_message message = with_call(msg(QUIPU_ROLE_ASSISTANT, "look"), calls, 3);
-    quipu_view view = view_of(&arena, &message, 1, 0, NULL);
+    qp_view view = view_of(&arena, &message, 1, 0, NULL);
 
     (void)state;
     check_event(&view, 0, QUIPU_ROOT_AGENT,
@@ -178,7 +176,7 @@ static void responses_are_rebuilt_from_output_from_order_or_as_text(void **state
     quipu_message legacy[] = {with_call(msg(QUIPU_ROLE_ASSISTANT, ""), &call, 1),
                               msg(QUIPU_ROLE_TOOL, "{\"hits\":3}"), msg(QUIPU_ROLE_TOOL, "free")};
     quipu_message user = with_call(msg(QUIPU_ROLE_USER, "x"), &bare, 1);
-    quipu_view view = view_of(&arena, newer, 2, 0, NULL);
+    qp_view view = view_of(&arena, newer, 2, 0, NULL);
 
     (void)state;
     check_event(&view, 1, "tool",
@@ -204,8 +202,8 @@ static void neighbours_of_one_role_and_author_are_one_event(void **state)
     quipu_message messages[] = {msg(QUIPU_ROLE_ASSISTANT, "a"), msg(QUIPU_ROLE_ASSISTANT, "b"),
                                 msg(QUIPU_ROLE_USER, "c"),      msg(QUIPU_ROLE_ASSISTANT, "d"),
                                 msg(QUIPU_ROLE_ASSISTANT, "e"), msg(QUIPU_ROLE_ASSISTANT, "")};
-    quipu_view view = QUIPU_VIEW_INIT;
-    quipu_view again = QUIPU_VIEW_INIT;
+    qp_view view = {.events = NULL};
+    qp_view again = {.events = NULL};
 
     (void)state;
     messages[0].event_id = QUIPU_STR("first");
@@ -232,7 +230,7 @@ static void a_cut_never_parts_calls_from_answers(void **state)
                                 msg(QUIPU_ROLE_ASSISTANT, "done")};
     quipu_message pending[] = {msg(QUIPU_ROLE_USER, "q"),
                                with_call(msg(QUIPU_ROLE_ASSISTANT, ""), &call, 1)};
-    quipu_view view = QUIPU_VIEW_INIT;
+    qp_view view = {.events = NULL};
 
     (void)state;
     for (int64_t budget = 1; budget < 40; budget++) {
@@ -307,7 +305,7 @@ static void open_calls_are_closed_once_by_their_authors(void **state)
                         "\"functionCall\":{\"id\":\"c2\",\"name\":\"g\",\"args\":{}}}]}}");
     T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, &err));
     assert_int_equal(closed, 3); /* one exec, c1, c2 */
-    assert_int_equal(quipu_live_event_count(session), 6);
+    assert_int_equal(t_live_event_count(session), 6);
     history = st_get(world->store, "adk:app/u/s", NULL);
     assert_int_equal(history->messages.count, 6);
     assert_int_equal(stored(history, 3)->role, QUIPU_ROLE_TOOL);
@@ -350,7 +348,7 @@ static void open_calls_are_found_in_the_order_of_appends(void **state)
     assert_non_null(strstr(adk_event(world, session, 0).p, "\"e2\""));
     T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, &err));
     assert_int_equal(closed, 0);
-    assert_int_equal(quipu_live_event_count(session), 2);
+    assert_int_equal(t_live_event_count(session), 2);
     quipu_live_free(session);
     adk_close(world);
 }
@@ -359,7 +357,9 @@ static void a_whole_exchange_survives_save_and_restore(void **state)
 {
     adk_world *world = adk_open(0);
     quipu_live *session = adk_create(world, "u", "s", NULL);
-    quipu_view view = QUIPU_VIEW_INIT;
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    qp_view view = {.events = NULL};
     quipu_error err = {0};
 
     (void)state;
@@ -376,7 +376,10 @@ static void a_whole_exchange_survives_save_and_restore(void **state)
     adk_append(session, adk_says(world, "e4", "root", "that", 4));
     quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
-    T_OK(quipu_live_view(session, NULL, &world->arena, &view, &err));
+    query.flags = QUIPU_LIVE_VIEW;
+    T_OK(quipu_live_get(session, &query, &world->arena, &got, &err));
+    view.events = quipu_json_at(got.events, 0);
+    view.count = got.events.count;
     assert_int_equal(view.count, 4);
     check_event(&view, 0, "user", "{\"role\":\"user\",\"parts\":[{\"text\":\"what?\"}]}");
     check_event(&view, 1, "root",

@@ -35,7 +35,7 @@ static void an_appended_event_is_stored_and_visible_at_once(void **state)
     (void)state;
     assert_int_equal(adk_append(session, adk_says(world, "e1", "user", "hello", 1)).seq, 1);
     assert_int_equal(stored_count(world), 1);
-    assert_int_equal(quipu_live_event_count(session), 1);
+    assert_int_equal(t_live_event_count(session), 1);
     assert_non_null(strstr(adk_event(world, session, 0).p, "hello"));
     quipu_live_free(session);
     adk_close(world);
@@ -51,7 +51,7 @@ static void events_accumulate_in_order(void **state)
     adk_append(session, adk_says(world, "e1", "user", "one", 1));
     adk_append(session, adk_says(world, "e2", "agent", "two", 2));
     adk_append(session, adk_says(world, "e3", "user", "three", 1));
-    assert_int_equal(quipu_live_event_count(session), 3);
+    assert_int_equal(t_live_event_count(session), 3);
     for (size_t i = 0; i < 3; i++) {
         static const char *const texts[] = {"one", "two", "three"};
         assert_non_null(strstr(adk_event(world, session, i).p, texts[i]));
@@ -79,7 +79,7 @@ static void an_event_without_a_time_gets_the_stored_one_without_a_read(void **st
     assert_int_equal(qp_pool_open(&world->store->pool), readers);
     history = st_get(world->store, "adk:app/u/s", NULL);
     assert_int_equal(history->messages.count, 1);
-    assert_int_equal(quipu_live_event_count(session), 1);
+    assert_int_equal(t_live_event_count(session), 1);
     assert_true(session->messages[0].has_timestamp);
     assert_int_equal(quipu_time_cmp(session->messages[0].timestamp,
                                     quipu_message_at(history->messages, 0)->timestamp),
@@ -100,7 +100,7 @@ static void a_delta_alone_is_no_event(void **state)
     assert_int_equal(result.seq, 0);
     assert_true(result.stored);
     assert_int_equal(result.revision, 1);
-    assert_int_equal(quipu_live_event_count(session), 0);
+    assert_int_equal(t_live_event_count(session), 0);
     assert_int_equal(stored_count(world), 0);
     adk_check_state(world, session, "{\"n\":1}");
     again = adk_get(world, "u", "s", NULL);
@@ -128,7 +128,7 @@ static void a_delta_alone_is_an_event_when_the_service_records_it(void **state)
 
     (void)state;
     assert_int_equal(adk_append(session, STATE_EVENT("e1", "1")).seq, 1);
-    assert_int_equal(quipu_live_event_count(session), 1);
+    assert_int_equal(t_live_event_count(session), 1);
     assert_int_equal(stored_count(world), 1);
     adk_check_state(world, session, "{\"n\":1}");
     adk_check_json(adk_event(world, session, 0), STATE_EVENT("e1", "1"));
@@ -170,10 +170,10 @@ static void a_stale_session_conflicts_and_reports_both_revisions(void **state)
     T_STATUS(try_append(b, STATE_EVENT("e4", "1"), &err), QUIPU_CONFLICT);
     assert_int_equal(t_live_revision(b, &stored), 0);
     assert_int_equal(stored, 2);
-    assert_int_equal(quipu_live_event_count(b), 0);
+    assert_int_equal(t_live_event_count(b), 0);
     adk_check_state(world, b, "{}");
     T_OK(quipu_live_refresh(b, NULL, &err));
-    assert_int_equal(quipu_live_event_count(b), 2);
+    assert_int_equal(t_live_event_count(b), 2);
     assert_int_equal(adk_append(b, adk_says(world, "e3", "user", "b", 0.5)).seq, 3);
     T_STATUS(try_append(a, adk_says(world, "e5", "user", "a", 9), &err), QUIPU_CONFLICT);
     quipu_live_free(a);
@@ -198,7 +198,7 @@ static void a_session_is_never_stale_by_itself(void **state)
         adk_append(session,
                    "{\"author\":\"user\",\"content\":{\"parts\":[]}}"); /* no id, no time */
     }
-    assert_int_equal(quipu_live_event_count(session), 40);
+    assert_int_equal(t_live_event_count(session), 40);
     quipu_live_free(session);
     quipu_live_free(other);
     adk_close(world);
@@ -214,13 +214,13 @@ static void rebase_appends_and_catches_up(void **state)
     adk_append(a, adk_says(world, "e1", "user", "one", 1));
     adk_append(a, STATE_EVENT("x", "7"));
     assert_int_equal(adk_append(b, adk_says(world, "e2", "user", "two", 2)).seq, 2);
-    assert_int_equal(quipu_live_event_count(b), 2);
+    assert_int_equal(t_live_event_count(b), 2);
     assert_non_null(strstr(adk_event(world, b, 0).p, "one"));
     assert_non_null(strstr(adk_event(world, b, 1).p, "two"));
     adk_check_state(world, b, "{\"n\":7}");
     adk_append(a, STATE_EVENT("y", "8"));
     adk_check_state(world, a, "{\"n\":8}");
-    assert_int_equal(quipu_live_event_count(a), 2);
+    assert_int_equal(t_live_event_count(a), 2);
     quipu_live_free(a);
     quipu_live_free(b);
     adk_close(world);
@@ -246,15 +246,15 @@ static void a_repeated_event_applies_nothing_twice(void **state)
     result = adk_append(a, event);
     assert_true(result.repeated);
     assert_int_equal(result.seq, 1);
-    assert_int_equal(quipu_live_event_count(a), 1);
+    assert_int_equal(t_live_event_count(a), 1);
     adk_check_state(world, a, "{\"n\":2,\"temp:t\":1}");
     /* From a stale handle too: it is settled, and visible. */
     assert_true(adk_append(b, event).repeated);
-    assert_int_equal(quipu_live_event_count(b), 1);
+    assert_int_equal(t_live_event_count(b), 1);
     assert_int_equal(stored_count(world), 1);
     T_STATUS(try_append(a, "{\"id\":\"e1\",\"timestamp\":1.0,\"content\":{\"parts\":[]}}", &err),
              QUIPU_EXISTS);
-    assert_int_equal(quipu_live_event_count(a), 1);
+    assert_int_equal(t_live_event_count(a), 1);
     quipu_live_free(a);
     quipu_live_free(b);
     adk_close(world);
@@ -300,11 +300,11 @@ static void get_creates_what_is_missing_when_asked(void **state)
     adk_append(session, adk_says(world, "e1", "user", "x", 1));
     quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
-    assert_int_equal(quipu_live_event_count(session), 1);
+    assert_int_equal(t_live_event_count(session), 1);
     quipu_live_free(session);
     options.flags = QUIPU_GET_CREATE;
     session = adk_get(plain, "u", "s", &options);
-    assert_int_equal(quipu_live_event_count(session), 0);
+    assert_int_equal(t_live_event_count(session), 0);
     quipu_live_free(session);
     adk_close(world);
     adk_close(plain);
@@ -335,7 +335,7 @@ static void an_expired_session_is_renewed_blank(void **state)
     assert_null(session); /* expired counts as missing */
     T_STATUS(try_append(old, adk_says(world, "e2", "user", "x", 2), &err), QUIPU_EXPIRED);
     session = adk_get(world, "u", "s", NULL);
-    assert_int_equal(quipu_live_event_count(session), 0);
+    assert_int_equal(t_live_event_count(session), 0);
     adk_check_state(world, session, "{\"user:u\":1}");
     T_STATUS(try_append(old, adk_says(world, "e2", "user", "x", 2), &err), QUIPU_CONFLICT);
     quipu_live_free(session);
@@ -361,7 +361,7 @@ static void swept_append(void *ctx)
     quipu_status status;
 
     t_fault_pause(true);
-    const size_t before = quipu_live_event_count(sweep->session);
+    const size_t before = t_live_event_count(sweep->session);
     const int64_t stored_before = stored_count(sweep->world);
     (void)snprintf(event, sizeof(event),
                    "{\"id\":\"f%lld\",\"timestamp\":1.0,\"content\":{\"parts\":[{\"text\":\"x\"},"
@@ -380,7 +380,7 @@ static void swept_append(void *ctx)
     }
     assert_true(status == QUIPU_OK || status == QUIPU_NOMEM);
     const size_t added = status == QUIPU_OK ? 1 : 0;
-    assert_int_equal(quipu_live_event_count(sweep->session), before + added);
+    assert_int_equal(t_live_event_count(sweep->session), before + added);
     assert_int_equal(stored_count(sweep->world), stored_before + (int64_t)added);
     t_fault_pause(false);
 }
@@ -398,7 +398,7 @@ static void without_memory_an_append_is_in_both_or_in_neither(void **state)
         swept_append(&sweep);
         const bool fired = t_fault_fired() > 0;
         t_fault_arm(0, T_FAULT_ONCE);
-        (void)quipu_set_allocator(NULL);
+        t_fault_uninstall();
         if (!fired) {
             break;
         }

@@ -32,7 +32,7 @@ static quipu_status say(quipu_live *session, int writer, int i)
                    "{\"id\":\"w%d-%d\",\"author\":\"user\",\"timestamp\":1.0,\"content\":{\"role\":"
                    "\"user\",\"parts\":[{\"text\":\"w%d\"}]},\"actions\":{\"stateDelta\":{"
                    "\"w%d\":%d,\"app:n\":%d,\"user:n\":%d}},\"customMetadata\":{\"seen\":%zu}}",
-                   writer, i, writer, writer, i, i, i, quipu_live_event_count(session));
+                   writer, i, writer, writer, i, i, i, t_live_event_count(session));
     return quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err);
 }
 
@@ -119,8 +119,8 @@ static void check_all(adk_world *world, int writers, bool blind)
     quipu_live *session = adk_get(world, "u", "s", NULL);
     int next[WRITERS] = {0};
 
-    assert_int_equal(quipu_live_event_count(session), writers * EVENTS);
-    for (size_t i = 0; i < quipu_live_event_count(session); i++) {
+    assert_int_equal(t_live_event_count(session), writers * EVENTS);
+    for (size_t i = 0; i < t_live_event_count(session); i++) {
         quipu_str event = adk_event(world, session, i);
         const char *id = strstr(event.p, "\"id\":\"w");
         int writer = -1;
@@ -167,7 +167,7 @@ static void many_writers(uint32_t flags, bool shared)
     if (shared) { /* the same order in memory and in the store */
         quipu_live *stored = adk_get(world, "u", "s", NULL);
 
-        assert_int_equal(quipu_live_event_count(session), WRITERS * EVENTS);
+        assert_int_equal(t_live_event_count(session), WRITERS * EVENTS);
         for (size_t i = 0; i < WRITERS * EVENTS; i++) {
             adk_check_json(adk_event(world, session, i), adk_event(world, stored, i).p);
         }
@@ -381,7 +381,7 @@ static void processes_with_their_own_sessions_are_never_stale(void **state)
     for (int i = 0; i < 2; i++) {
         quipu_live *session = adk_get(world, "u", own[i], NULL);
 
-        assert_int_equal(quipu_live_event_count(session), EVENTS);
+        assert_int_equal(t_live_event_count(session), EVENTS);
         quipu_live_free(session);
     }
     adk_close(world);

@@ -25,12 +25,12 @@ static void a_session_is_read_under_its_own_user_only(void **state)
                  turn_ == 0 ? QUIPU_OK : QUIPU_NOT_FOUND);
         assert_null(theirs);
         theirs = adk_create(world, "v", "s", NULL);
-        assert_int_equal(quipu_live_event_count(theirs), 0);
+        assert_int_equal(t_live_event_count(theirs), 0);
         adk_check_state(world, theirs, "{}");
         adk_append(theirs, adk_says(world, "e1", "user", "theirs", 1));
         quipu_live_free(ours);
         ours = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_live_event_count(ours), 1);
+        assert_int_equal(t_live_event_count(ours), 1);
         assert_non_null(strstr(adk_event(world, ours, 0).p, "mine"));
         quipu_live_free(ours);
         quipu_live_free(theirs);
@@ -48,7 +48,7 @@ static void what_was_read_is_a_copy(void **state)
         adk_append(a, adk_says(world, "e1", "user", "x", 1));
         T_OK(quipu_live_set(a, QUIPU_STR("temp:t"), (quipu_json){QUIPU_STR("1")}, NULL, NULL));
         T_OK(quipu_live_set(a, QUIPU_STR("k"), (quipu_json){QUIPU_STR("2")}, NULL, NULL));
-        assert_int_equal(quipu_live_event_count(b), 0);
+        assert_int_equal(t_live_event_count(b), 0);
         adk_check_state(world, b, "{\"k\":1}");
         quipu_live_free(a);
         quipu_live_free(b);
@@ -64,9 +64,9 @@ static void an_event_past_the_end_is_none(void **state)
         quipu_json event = {{NULL, 0}};
 
         adk_append(session, adk_says(world, "e1", "user", "x", 1));
-        T_OK(quipu_live_event(session, 0, &world->arena, &event, NULL));
-        T_STATUS(quipu_live_event(session, 1, &world->arena, &event, NULL), QUIPU_NOT_FOUND);
-        T_STATUS(quipu_live_event(session, SIZE_MAX, &world->arena, &event, NULL), QUIPU_NOT_FOUND);
+        T_OK(t_live_event(session, 0, &world->arena, &event, NULL));
+        T_STATUS(t_live_event(session, 1, &world->arena, &event, NULL), QUIPU_NOT_FOUND);
+        T_STATUS(t_live_event(session, SIZE_MAX, &world->arena, &event, NULL), QUIPU_NOT_FOUND);
         quipu_live_free(session);
     }
 }
@@ -160,7 +160,7 @@ static void rewind_and_compaction_are_events(void **state)
         adk_append(session, compacted);
         quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_live_event_count(session), 3); /* nothing is taken away */
+        assert_int_equal(t_live_event_count(session), 3); /* nothing is taken away */
         adk_check_json(adk_event(world, session, 1), rewound);
         adk_check_json(adk_event(world, session, 2), compacted);
         adk_check_state(world, session, "{\"k\":null,\"app:a\":1}");
@@ -215,7 +215,7 @@ static void a_failed_append_leaves_the_session_as_it_was(void **state)
                  QUIPU_CONFLICT);
         T_OK(t_live_identity(session, NULL, NULL, &after, NULL));
         assert_int_equal(quipu_time_cmp(before, after), 0);
-        assert_int_equal(quipu_live_event_count(session), 0);
+        assert_int_equal(t_live_event_count(session), 0);
         adk_check_state(world, session, "{\"k\":1}");
         quipu_live_free(session);
         quipu_live_free(other);
@@ -298,7 +298,7 @@ static void local_time_has_no_say(void **state)
         options.flags = QUIPU_GET_AFTER;
         options.after = (quipu_time){1762065000, 500000000};
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_live_event_count(session), 1);
+        assert_int_equal(t_live_event_count(session), 1);
         adk_check_json(adk_event(world, session, 0),
                        "{\"id\":\"e2\",\"timestamp\":1762065000.5,\"author\":\"a\"}");
         T_OK(t_live_identity(session, NULL, NULL, &at, NULL));

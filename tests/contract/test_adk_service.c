@@ -23,7 +23,7 @@ static void created_and_fetched_session_are_equal(void **state)
         assert_int_equal(quipu_time_cmp(made_at, got_at), 0);
         adk_check_state(world, made, "{\"k\":[1,2.50],\"app:a\":true}");
         adk_check_state(world, got, "{\"k\":[1,2.50],\"app:a\":true}");
-        assert_int_equal(quipu_live_event_count(got), 0);
+        assert_int_equal(t_live_event_count(got), 0);
         quipu_live_free(made);
         quipu_live_free(got);
     }
@@ -84,10 +84,10 @@ static void a_new_session_has_the_callers_time(void **state)
         call.now = at;
         T_OK(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, &call, &made,
                                   &err));
-        T_OK(quipu_live_head(made, &world->arena, &head, &err));
+        T_OK(t_live_head(made, &world->arena, &head, &err));
         assert_int_equal(quipu_time_cmp(head.last_update_time, at), 0);
         got = adk_get(world, "u", "s", NULL);
-        T_OK(quipu_live_head(got, &world->arena, &head, &err));
+        T_OK(t_live_head(got, &world->arena, &head, &err));
         assert_int_equal(quipu_time_cmp(head.last_update_time, at), 0);
         T_OK(quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR("u"), NULL, &page,
                                 &err));
@@ -120,11 +120,11 @@ static void live_sessions_can_be_read_after_their_store_is_closed(void **state)
         (void)adk_append(session, adk_says(world, "e", "user", "still here", 1.0));
         quipu_close(world->store);
         world->store = NULL;
-        assert_int_equal(quipu_live_event_count(session), 1);
+        assert_int_equal(t_live_event_count(session), 1);
         assert_non_null(strstr(adk_event(world, session, 0).p, "still here"));
         adk_check_state(world, session, "{\"k\":1}");
-        T_OK(quipu_live_head(session, &world->arena, &head, &err));
-        T_OK(quipu_live_snapshot(session, &world->arena, &snapshot, &err));
+        T_OK(t_live_head(session, &world->arena, &head, &err));
+        T_OK(t_live_snapshot(session, &world->arena, &snapshot, &err));
         assert_int_equal(snapshot.count, 1);
         quipu_live_free(session);
     }
@@ -417,9 +417,9 @@ static void names_of_state_may_be_odd(void **state)
     quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
     adk_check_state(world, session, expected);
-    T_OK(quipu_live_state(session, (quipu_str){"a\0", 2}, &world->arena, &value, NULL));
+    T_OK(t_live_state(session, (quipu_str){"a\0", 2}, &world->arena, &value, NULL));
     T_STR(value.text, "1");
-    T_OK(quipu_live_state(session, QUIPU_STR("\x01x"), &world->arena, &value, NULL));
+    T_OK(t_live_state(session, QUIPU_STR("\x01x"), &world->arena, &value, NULL));
     T_STR(value.text, "3");
     quipu_live_free(session);
     adk_close(world);
@@ -435,7 +435,7 @@ static void a_name_can_be_set_read_and_removed(void **state)
         quipu_json value = {{NULL, 0}};
         quipu_error err = {0};
 
-        T_STATUS(quipu_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err),
+        T_STATUS(t_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err),
                  QUIPU_NOT_FOUND);
         T_OK(quipu_live_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("\"123\"")}, NULL,
                             &err));
@@ -447,11 +447,11 @@ static void a_name_can_be_set_read_and_removed(void **state)
             quipu_live_set(session, QUIPU_STR("temp:z"), (quipu_json){QUIPU_STR("1")}, NULL, &err));
         T_STATUS(quipu_live_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("{")}, NULL, &err),
                  QUIPU_INVALID);
-        T_OK(quipu_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err));
+        T_OK(t_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err));
         T_STR(value.text, "\"123\"");
         again = adk_get(world, "u", "s", NULL);
         adk_check_state(world, again, "{\"k\":\"123\",\"o\":{\"a\":1},\"user:z\":null}");
-        assert_int_equal(quipu_live_event_count(again), 0);
+        assert_int_equal(t_live_event_count(again), 0);
         quipu_live_free(again);
         T_OK(quipu_live_set(session, QUIPU_STR("k"), (quipu_json){{NULL, 0}}, NULL, &err));
         T_OK(quipu_live_set(session, QUIPU_STR("ghost"), (quipu_json){{NULL, 0}}, NULL, &err));
@@ -553,16 +553,16 @@ static void delete_takes_the_session_and_nothing_else(void **state)
         adk_append(session, adk_says(world, "e1", "user", "hi", 1));
         T_OK(quipu_service_delete(world->service, &theirs, NULL, &err));
         quipu_live *again = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_live_event_count(again), 1);
+        assert_int_equal(t_live_event_count(again), 1);
         quipu_live_free(again);
         T_OK(quipu_service_delete(world->service, &ours, NULL, &err));
         T_STATUS(quipu_live_append(session,
                                    (quipu_json){quipu_cstr(adk_says(world, "e2", "user", "x", 2))},
                                    NULL, &result, &err),
                  QUIPU_NOT_FOUND);
-        assert_int_equal(quipu_live_event_count(session), 1);
+        assert_int_equal(t_live_event_count(session), 1);
         again = adk_create(world, "u", "s", NULL);
-        assert_int_equal(quipu_live_event_count(again), 0);
+        assert_int_equal(t_live_event_count(again), 0);
         adk_check_state(world, again, "{\"app:a\":1,\"user:b\":1}");
         /* The old handle does not write into the new life. */
         T_STATUS(quipu_live_append(session,
@@ -570,7 +570,7 @@ static void delete_takes_the_session_and_nothing_else(void **state)
                                    NULL, &result, &err),
                  QUIPU_CONFLICT);
         T_OK(quipu_live_refresh(session, NULL, &err));
-        assert_int_equal(quipu_live_event_count(session), 0);
+        assert_int_equal(t_live_event_count(session), 0);
         quipu_live_free(again);
         quipu_live_free(session);
     }
@@ -602,7 +602,7 @@ static void a_complete_event_is_the_same_after_a_reload(void **state)
         adk_check_json(adk_event(world, session, 0), event);
         quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_live_event_count(session), 1);
+        assert_int_equal(t_live_event_count(session), 1);
         adk_check_json(adk_event(world, session, 0), event);
         T_OK(t_live_identity(session, NULL, NULL, &at, NULL));
         assert_int_equal(at.s, 1767225603);
@@ -627,7 +627,7 @@ static void events_of_any_time_are_taken(void **state)
         assert_int_equal(at.s, 50);
         quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_live_event_count(session), 3);
+        assert_int_equal(t_live_event_count(session), 3);
         adk_check_json(adk_event(world, session, 0),
                        "{\"id\":\"z\",\"timestamp\":\"0001-01-01T00:00:00Z\",\"author\":\"a\"}");
         quipu_live_free(session);
@@ -670,7 +670,7 @@ static void recent_and_after_select_events(void **state)
 
         options.num_recent = 3;
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_live_event_count(session), 3);
+        assert_int_equal(t_live_event_count(session), 3);
         assert_non_null(strstr(adk_event(world, session, 0).p, "\"e3\""));
         adk_check_state(world, session, "{\"k\":1}");
         quipu_live_free(session);
@@ -679,22 +679,22 @@ static void recent_and_after_select_events(void **state)
         options.flags = QUIPU_GET_AFTER;
         options.after.s = 2;
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_live_event_count(session), 4);
+        assert_int_equal(t_live_event_count(session), 4);
         assert_non_null(strstr(adk_event(world, session, 0).p, "\"e2\""));
         quipu_live_free(session);
 
         options.num_recent = 2;
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_live_event_count(session), 2);
+        assert_int_equal(t_live_event_count(session), 2);
         assert_non_null(strstr(adk_event(world, session, 1).p, "\"e5\""));
         quipu_live_free(session);
 
         options.flags = 0;
         options.num_recent = 0;
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_live_event_count(session), turn_ == 0 ? 0 : 5);
+        assert_int_equal(t_live_event_count(session), turn_ == 0 ? 0 : 5);
         adk_append(session, adk_says(world, "e6", "user", "x", 6));
-        assert_int_equal(quipu_live_event_count(session), turn_ == 0 ? 1 : 6);
+        assert_int_equal(t_live_event_count(session), turn_ == 0 ? 1 : 6);
         quipu_live_free(session);
     }
 }
@@ -717,7 +717,7 @@ static void events_can_come_by_time(void **state)
     quipu_live_free(session);
     options.num_recent = 2;
     session = adk_get(world, "u", "s", &options);
-    assert_int_equal(quipu_live_event_count(session), 2);
+    assert_int_equal(t_live_event_count(session), 2);
     assert_non_null(strstr(adk_event(world, session, 0).p, "\"e1\""));
     quipu_live_free(session);
     adk_close(world);
@@ -735,7 +735,7 @@ static void partial_events_have_no_effect(void **state)
 
         assert_false(result.stored);
         assert_int_equal(result.seq, 0);
-        assert_int_equal(quipu_live_event_count(session), 0);
+        assert_int_equal(t_live_event_count(session), 0);
         adk_check_state(world, session, "{}");
         assert_int_equal(t_live_revision(session, NULL), 0);
         quipu_live_free(session);
@@ -756,7 +756,7 @@ static void what_is_no_event_is_refused_and_changes_nothing(void **state)
                  QUIPU_MISUSE);
         T_STATUS(quipu_live_append(NULL, (quipu_json){QUIPU_STR("{}")}, NULL, NULL, &err),
                  QUIPU_MISUSE);
-        assert_int_equal(quipu_live_event_count(session), 0);
+        assert_int_equal(t_live_event_count(session), 0);
         quipu_live_free(session);
     }
 }

@@ -376,7 +376,7 @@ static void a_leader_that_is_cancelled_while_it_waits_for_a_transaction_leaves(v
     assert_int_equal(pthread_join(b.thread, NULL), 0);
     T_OK(b.status);
     bt_check(&w->way, w->way.text[0] == 'x' ? "xX+" : "X+"); /* or it left the queue */
-    quipu_cancel_free(a.call.cancel);
+    quipu_free(a.call.cancel);
 }
 
 /* ---- outside ----------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ static void go_database_comes_in_and_its_orphan_is_reported(void **state)
     assert_int_equal(heard.count, 1);
     assert_string_equal(heard.who, "demo_app/carol row 12");
     session = import_session(world, "alice", "sess-0001");
-    assert_int_equal(quipu_live_event_count(session), 9);
+    assert_int_equal(t_live_event_count(session), 9);
     adk_check_state(world, session,
                     "{\"last_city\":\"Zürich\",\"nul\":null,\"topic\":\"weather\",\"app:calls\":1,"
                     "\"app:theme\":\"dark\",\"user:lang\":\"de\",\"user:name\":\"Alice\"}");
@@ -176,7 +176,8 @@ static void the_cap_of_the_store_holds_for_what_comes_in(void **state)
     quipu_free(history);
     import_check_whole(store);
     assert_int_equal(import_ok(store, path, NULL).skipped, 2);
-    T_OK(quipu_session_delete(store, QUIPU_STR("adk:demo_app/alice/sess-0001"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("adk:demo_app/alice/sess-0001"), NULL, NULL, NULL,
+                              &err));
     quipu_close(store);
 }
 
@@ -211,7 +212,7 @@ static void another_session_of_the_same_key_is_not_touched(void **state)
     quipu_live_free(session);
     T_STATUS(quipu_source_import(world->store, path, NULL, NULL, NULL, &err), QUIPU_EXISTS);
     session = import_session(world, "alice", "sess-0001");
-    assert_int_equal(quipu_live_event_count(session), 0);
+    assert_int_equal(t_live_event_count(session), 0);
     quipu_live_free(session);
     adk_close(world);
 }

@@ -4,6 +4,7 @@
 #include "contract/adk_event_t.h"
 #include "contract/import_t.h"
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 /* The same events went to layouts 0 and 1: what the old one has a column for must be the same. */
 static const char trees_v0[] =
@@ -116,7 +117,7 @@ static int64_t trees_check_session(adk_world *world, const trees_fixture *fixtur
         count++;
     }
     import_end(&rows);
-    assert_int_equal(quipu_live_event_count(session), count);
+    assert_int_equal(t_live_event_count(session), count);
     quipu_live_free(session);
     return count;
 }

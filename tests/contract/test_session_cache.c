@@ -271,7 +271,8 @@ static void own_compact(quipu_store *store)
 
 static void own_uncompact(quipu_store *store)
 {
-    T_OK(quipu_session_uncompact(store, QUIPU_STR("a"), NULL, NULL));
+    T_OK(quipu_session_compact(store, QUIPU_STR("a"), QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0},
+                               NULL, NULL, NULL));
 }
 
 static void own_prune(quipu_store *store)
@@ -297,7 +298,7 @@ static void own_create(quipu_store *store)
 
 static void own_delete(quipu_store *store)
 {
-    T_OK(quipu_session_delete(store, QUIPU_STR("another"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("another"), NULL, NULL, NULL, NULL));
 }
 
 static void own_sweep(quipu_store *store)
@@ -360,11 +361,11 @@ static void a_session_that_was_made_anew_is_not_the_old_one(void **state)
     quipu_store *other = st_open(w->uri);
 
     st_append_many(w->store, "a", 5);
-    T_OK(quipu_session_delete(w->store, QUIPU_STR("a"), NULL, NULL));
+    T_OK(quipu_session_delete(w->store, QUIPU_STR("a"), NULL, NULL, NULL, NULL));
     st_create(w->store, "a");
     assert_int_equal(st_append(w->store, "a", "x"), 1);
     st_append_many(w->store, "a", 4);
-    T_OK(quipu_session_delete(other, QUIPU_STR("a"), NULL, NULL));
+    T_OK(quipu_session_delete(other, QUIPU_STR("a"), NULL, NULL, NULL, NULL));
     st_create(other, "a");
     assert_int_equal(st_append(w->store, "a", "x"), 1);
     check_whole(w->store, "a", 1);
@@ -722,7 +723,8 @@ static void a_later_patch_keeps_what_an_earlier_one_set(void **state)
     assert_true(row->expires_at.has);
     quipu_arena_free(&arena);
     ent_close(db);
-    T_OK(quipu_session_delete(w->store, QUIPU_STR("a"), NULL, NULL)); /* nothing of it is true */
+    T_OK(quipu_session_delete(w->store, QUIPU_STR("a"), NULL, NULL, NULL,
+                              NULL)); /* nothing of it is true */
 }
 
 /* One step of chance, by one of two stores. */
@@ -741,7 +743,7 @@ static void step(quipu_store *store, uint64_t *chance)
         T_OK(quipu_session_update(store, quipu_cstr(key), &patch, NULL, NULL, &err));
         break;
     case 1:
-        T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, &err));
+        T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, NULL, NULL, &err));
         st_create(store, key);
         break;
     case 2:

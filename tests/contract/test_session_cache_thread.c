@@ -80,7 +80,8 @@ static void actor_append(actor *self, int session, int step)
 static quipu_status actor_renew(actor *self, int session, quipu_error *err)
 {
     const quipu_session_new values = st_values(keys[session]);
-    quipu_status status = quipu_session_delete(self->store, quipu_cstr(keys[session]), NULL, err);
+    quipu_status status =
+        quipu_session_delete(self->store, quipu_cstr(keys[session]), NULL, NULL, NULL, err);
 
     return status == QUIPU_OK ? quipu_session_create(self->store, &values, NULL, NULL, err)
                               : status;

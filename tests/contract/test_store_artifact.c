@@ -47,8 +47,10 @@ static void check_text(quipu_store *store, quipu_artifact_query query, const cha
 {
     quipu_artifact_list *list = NULL;
     quipu_error err = {0};
-    quipu_status status = quipu_artifact_get(store, &query, NULL, &list, &err);
+    quipu_status status;
 
+    query.flags |= QUIPU_ARTIFACT_BYTES;
+    status = quipu_artifact_find(store, &query, NULL, &list, &err);
     if (expected == NULL) {
         assert_int_equal(status, QUIPU_NOT_FOUND);
         return;
@@ -244,7 +246,7 @@ static void a_deleted_session_takes_its_own(void **state)
 
     T_NOT_SERVED("it looks into the file");
     (void)state;
-    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     check_names(store, of("ana", "s", NULL), "user:b.0");
     assert_int_equal(blobs(path), 1);
     mt_clean(store);
@@ -294,7 +296,10 @@ static void a_session_whose_key_is_damaged_takes_nothing_of_its_user(void **stat
     quipu_close(store);
     mt_sql(path, "UPDATE sessions SET key = '' WHERE key = 'f'");
     store = st_open(path);
-    T_OK(quipu_session_delete_tree(store, QUIPU_STR("s"), NULL, NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("s"),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, NULL, NULL));
     check_names(store, of("ana", "s", NULL), "user:b.0");
     mt_clean(store);
     quipu_close(store);
@@ -547,7 +552,8 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(try(store, (quipu_artifact){.kind = QUIPU_ARTIFACT_TEXT, .data = {"\xff", 1}}),
                      QUIPU_INVALID);
     assert_int_equal(try(store, (quipu_artifact){.kind = (quipu_artifact_kind)9}), QUIPU_INVALID);
-    assert_int_equal(quipu_artifact_get(store, &query, NULL, &list, NULL), QUIPU_MISUSE);
+    query.flags = QUIPU_ARTIFACT_BYTES;
+    assert_int_equal(quipu_artifact_find(store, &query, NULL, &list, NULL), QUIPU_MISUSE);
     query = (quipu_artifact_query)QUIPU_ARTIFACT_QUERY_INIT;
     assert_int_equal(quipu_artifact_find(store, &query, NULL, &list, NULL), QUIPU_MISUSE);
     query = of("ana", "s", NULL);

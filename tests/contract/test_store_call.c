@@ -82,7 +82,7 @@ static void open_options_hold_at_their_edges(void **state)
          .message_bytes_max = QUIPU_MESSAGE_BYTES_LIMIT + 1},
         {.struct_size = sizeof(quipu_open_options), .deadline_ms = -2},
         {.struct_size = sizeof(quipu_open_options), .ttl_ms = -1},
-        {.struct_size = sizeof(quipu_open_options), .flags = 0x80},
+        {.struct_size = sizeof(quipu_open_options), .flags = 0x100},
         {.struct_size = sizeof(quipu_open_options), .durability = (quipu_durability)7},
         {.struct_size = 0}};
 
@@ -161,7 +161,7 @@ static void tenants_do_not_see_each_other(void **state)
     T_OK(quipu_session_list(two, NULL, NULL, &page, NULL));
     assert_int_equal(page->sessions.count, 1);
     quipu_free(page);
-    T_OK(quipu_session_delete(two, K, NULL, NULL));
+    T_OK(quipu_session_delete(two, K, NULL, NULL, NULL, NULL));
     T_STATUS(st_get_status(one, "k"), QUIPU_OK);
     quipu_close(two);
     quipu_close(one);
@@ -190,9 +190,9 @@ static void read_only_store_reads_and_refuses_to_write(void **state)
     T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_MISUSE);
     T_STATUS(quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL, NULL, &err),
              QUIPU_MISUSE);
-    T_STATUS(quipu_session_delete(store, K, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_session_delete(store, K, NULL, NULL, NULL, &err), QUIPU_MISUSE);
     values.key = K;
-    T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
+    T_OK(t_session_reuse(store, &values, NULL, NULL, NULL, &err));
     quipu_close(store);
 }
 
@@ -296,8 +296,8 @@ static void waiters_give_up_each_for_its_own_reason(void **state)
     T_STR(quipu_message_at(history->messages, 0)->content, "patient");
     quipu_free(history);
     quipu_close(store);
-    quipu_cancel_free(cancels[0]);
-    quipu_cancel_free(cancels[1]);
+    quipu_free(cancels[0]);
+    quipu_free(cancels[1]);
 }
 
 static void leader_that_gives_up_at_its_deadline_hands_the_lead_on(void **state)
@@ -369,7 +369,7 @@ static quipu_status crowd_write(void *ctx, const void *bytes, size_t n)
     }
     self->cancelled = quipu_session_get(self->store, K, NULL, &call, &history, NULL);
     (void)pthread_join(thread, NULL);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     self->writer = quipu_message_append(self->store, K, quipu_messages_of(&message, 1), NULL, NULL,
                                         NULL, NULL);
     return QUIPU_OK;
@@ -410,8 +410,8 @@ static void call_with_a_set_flag_does_nothing(void **state)
     T_STATUS(quipu_session_get(store, K, NULL, &call, &history, NULL), QUIPU_CANCELLED);
     T_STATUS(quipu_store_sweep(store, &call, NULL, NULL), QUIPU_CANCELLED);
     T_STATUS(st_get_status(store, "k"), QUIPU_NOT_FOUND);
-    quipu_cancel_free(call.cancel);
-    quipu_cancel_free(NULL);
+    quipu_free(call.cancel);
+    quipu_free(NULL);
     quipu_cancel_set(NULL);
 }
 

@@ -105,10 +105,16 @@ static void an_older_file_gets_checksums_and_keeps_its_contents(void **state)
     quipu_store *store = st_open(path);
     const uint64_t contents = sc_contents(store);
     assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_OFF);
-    T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, NULL));
+    T_OK(quipu_store_update(store,
+                            &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                 .set = QUIPU_STORE_SET_CHECKSUMS},
+                            NULL, NULL));
     assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_ON);
     assert_true(sc_contents(store) == contents);
-    T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, NULL)); /* nothing to do */
+    T_OK(quipu_store_update(store,
+                            &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                 .set = QUIPU_STORE_SET_CHECKSUMS},
+                            NULL, NULL)); /* nothing to do */
     quipu_close(store);
     store = st_open(path);
     assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_ON);
@@ -152,7 +158,10 @@ static void a_file_of_each_version_takes_the_steps_that_it_lacks(void **state)
         /* Appends are hashed from now on, so that an older writer is refused already. */
         assert_int_equal(sc_min_writer(path), qp_quipu_schema.min_writer);
         store = st_open(path);
-        T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, NULL));
+        T_OK(quipu_store_update(store,
+                                &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                     .set = QUIPU_STORE_SET_CHECKSUMS},
+                                NULL, NULL));
         assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_ON);
         sc_whole(store);
         assert_true(sc_contents(store) == contents);
@@ -177,7 +186,10 @@ static void a_copy_has_checksums_and_equal_contents(void **state)
         t_file_copy(QUIPU_SOURCE_DIR "/tests/fixtures/older/97fe72c.db", path);
         quipu_store *source = st_open(path);
         if (i > 0) {
-            T_OK(quipu_store_upgrade(source, QUIPU_UPGRADE_CHECKSUMS, NULL, NULL));
+            T_OK(quipu_store_update(source,
+                                    &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                         .set = QUIPU_STORE_SET_CHECKSUMS},
+                                    NULL, NULL));
         }
         const quipu_checksums before = sc_state(source);
         quipu_store *target = st_open(to);
@@ -210,7 +222,10 @@ static void a_store_that_another_program_wrote_to_works_and_is_sealed_again(void
     (void)st_append(store, "a", "and on");
     T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
-    T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, NULL));
+    T_OK(quipu_store_update(store,
+                            &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                 .set = QUIPU_STORE_SET_CHECKSUMS},
+                            NULL, NULL));
     assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_ON);
     quipu_close(store);
 }
@@ -227,7 +242,11 @@ static void a_store_with_problems_is_not_sealed(void **state)
     quipu_close(store);
     sc_plain(path, "UPDATE sessions SET message_count = 99");
     store = st_open(path);
-    T_STATUS(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, &error), QUIPU_INVALID);
+    T_STATUS(quipu_store_update(store,
+                                &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                     .set = QUIPU_STORE_SET_CHECKSUMS},
+                                NULL, &error),
+             QUIPU_INVALID);
     assert_non_null(strstr(error.message, "nothing was changed"));
     assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_STALE);
     quipu_close(store);
@@ -240,12 +259,22 @@ static void an_upgrade_needs_a_known_flag_and_a_store_that_can_be_written(void *
     quipu_store *store = st_open_new(NULL, path);
 
     (void)state;
-    T_STATUS(quipu_store_upgrade(store, 0, NULL, NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS << 1, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_store_update(
+                 store, &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch), .set = 0},
+                 NULL, NULL),
+             QUIPU_MISUSE);
+    T_STATUS(quipu_store_update(
+                 store, &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch), .set = 8u},
+                 NULL, NULL),
+             QUIPU_MISUSE);
     quipu_close(store);
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(path, &options, &store, NULL));
-    T_STATUS(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_store_update(store,
+                                &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                     .set = QUIPU_STORE_SET_CHECKSUMS},
+                                NULL, NULL),
+             QUIPU_MISUSE);
     quipu_close(store);
 }
 

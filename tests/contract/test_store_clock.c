@@ -75,7 +75,7 @@ static void get_or_create_keeps_a_session_that_a_wrong_clock_wrote_to(void **sta
     st_append(store, "s", "kept too");
     qp_time_step(0);
     values.ttl_ms = HOUR_MS;
-    T_OK(quipu_session_get_or_create(store, &values, NULL, &history, &created, &err));
+    T_OK(t_session_reuse(store, &values, NULL, &history, &created, &err));
     assert_false(created);
     assert_int_equal(history->messages.count, 2);
     quipu_free(history);

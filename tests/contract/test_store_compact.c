@@ -50,7 +50,8 @@ static void second_compaction_covers_the_view_of_the_first(void **state)
     assert_int_equal(quipu_message_at(got->messages, 9)->covers_to, 7);
     assert_int_equal(quipu_message_at(got->messages, 9)->replaces, 5);
     quipu_free(got);
-    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                               NULL, &err));
     HT_VIEW(self->store, "k", "5 3 4 6 7 8 9");
 }
 
@@ -62,10 +63,13 @@ static void undone_compaction_gives_the_view_from_before(void **state)
     st_create(self->store, "k");
     ht_script(self->store, "k", "uaua");
     assert_int_equal(ht_compact(self->store, "k", 2, "one"), 5);
-    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                               NULL, &err));
     HT_VIEW(self->store, "k", "1 2 3 4");
     HT_ALL(self->store, "k", "1 2 3 4 5");
-    T_STATUS(quipu_session_uncompact(self->store, KEY, NULL, &err), QUIPU_NOT_FOUND);
+    T_STATUS(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                                   NULL, &err),
+             QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "no compaction"));
     assert_int_equal(ht_compact(self->store, "k", 3, "again"), 6);
     HT_VIEW(self->store, "k", "6 4");
@@ -85,7 +89,8 @@ static void compaction_moves_revision_and_numbers_like_an_append(void **state)
     assert_int_equal(after.next_seq, 4);
     assert_int_equal(after.message_count, 3);
     assert_int_equal(after.token_count, before.token_count);
-    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                               NULL, &err));
     assert_int_equal(ht_info(self->store, "k").revision, before.revision + 2);
 }
 
@@ -265,7 +270,8 @@ static void pages_of_a_view_are_full_wherever_summaries_stand(void **state)
     st_create(self->store, "k");
     ht_script(self->store, "k", "uaua");
     assert_int_equal(ht_compact(self->store, "k", 2, "undone"), 5);
-    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                               NULL, &err));
     ht_script(self->store, "k", "ua");
     assert_int_equal(ht_compact(self->store, "k", 2, "sum"), 8);
     HT_VIEW(self->store, "k", "8 3 4 6 7");
@@ -356,13 +362,16 @@ static void pruned_compaction_cannot_be_undone(void **state)
     ht_script(self->store, "k", "uaua");
     assert_int_equal(ht_compact(self->store, "k", 2, "one"), 5);
     T_OK(quipu_session_prune(self->store, KEY, NULL, NULL, &err));
-    T_STATUS(quipu_session_uncompact(self->store, KEY, NULL, &err), QUIPU_NOT_FOUND);
+    T_STATUS(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                                   NULL, &err),
+             QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "removed"));
     HT_VIEW(self->store, "k", "5 3 4");
     /* One on top of it can, down to the summary that was pruned. */
     assert_int_equal(ht_compact(self->store, "k", 3, "two"), 6);
     HT_VIEW(self->store, "k", "6 4");
-    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                               NULL, &err));
     HT_VIEW(self->store, "k", "5 3 4");
 }
 
@@ -396,13 +405,17 @@ static void missing_and_expired_sessions_differ(void **state)
     quipu_error err = {0};
 
     T_STATUS(compact(self->store, 1, &err), QUIPU_NOT_FOUND);
-    T_STATUS(quipu_session_uncompact(self->store, KEY, NULL, &err), QUIPU_NOT_FOUND);
+    T_STATUS(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                                   NULL, &err),
+             QUIPU_NOT_FOUND);
     T_STATUS(quipu_session_prune(self->store, KEY, NULL, NULL, &err), QUIPU_NOT_FOUND);
     values.ttl_ms = 1;
     T_OK(quipu_session_create(self->store, &values, NULL, NULL, &err));
     st_nap();
     T_STATUS(compact(self->store, 1, &err), QUIPU_EXPIRED);
-    T_STATUS(quipu_session_uncompact(self->store, KEY, NULL, &err), QUIPU_EXPIRED);
+    T_STATUS(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
+                                   NULL, &err),
+             QUIPU_EXPIRED);
     T_STATUS(quipu_session_prune(self->store, KEY, NULL, NULL, &err), QUIPU_EXPIRED);
 }
 

@@ -188,7 +188,7 @@ static void copy_that_was_cut_is_completed_by_the_next(void **state)
     assert_int_equal(heard.checked, copied.lines);
     same_exports(store, target);
     atomic_store(&t_pg_calm, false);
-    quipu_cancel_free(heard.cancel);
+    quipu_free(heard.cancel);
     quipu_close(target);
 }
 
@@ -206,7 +206,7 @@ static void deadline_ends_a_copy(void **state)
     call = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
     call.deadline_ms = 1;
     T_STATUS(quipu_store_copy(*state, target, NULL, &call, NULL, &err), QUIPU_BUSY);
-    quipu_cancel_free(cancel);
+    quipu_free(cancel);
     quipu_close(target);
 }
 

@@ -122,7 +122,7 @@ static const char *write_beside(quipu_store *store, bool *ret_whole)
                                       NULL, &err);
     }
     if (status == QUIPU_OK) {
-        status = quipu_session_delete(store, values.key, NULL, &err);
+        status = quipu_session_delete(store, values.key, NULL, NULL, NULL, &err);
     }
     *ret_whole = status == QUIPU_OK;
     return t_corrupt_ended("a write beside the damage", status, &err);

@@ -1,4 +1,4 @@
-/* quipu_store_encrypt(): a plain store becomes an encrypted one, whole and with nothing plain left
+/* QUIPU_OPEN_ENCRYPT: a plain store becomes an encrypted one, whole and with nothing plain left
  * beside it; what cannot be encrypted says why and stays as it is. Interruptions:
  * tests/crash/test_encrypt.c. */
 #include "contract/maintain_t.h"
@@ -28,9 +28,12 @@ static quipu_open_options en_options(const char *key, uint32_t flags)
 static quipu_status en_encrypt(const char *uri, const char *key, uint32_t flags,
                                quipu_error *reterr)
 {
-    const quipu_open_options options = en_options(key, flags);
+    const quipu_open_options options = en_options(key, flags | QUIPU_OPEN_ENCRYPT);
+    quipu_store *store = NULL;
+    const quipu_status status = quipu_open(uri, &options, &store, reterr);
 
-    return quipu_store_encrypt(uri, &options, reterr);
+    quipu_close(store);
+    return status;
 }
 
 static quipu_status en_try(const char *path, const char *key, quipu_store **ret)
@@ -249,7 +252,6 @@ static void what_cannot_be_encrypted_says_why(void **state)
     t_path(t_tmpdir(), "copy.db", copy);
     t_file_copy(path, copy);
     T_STATUS(en_encrypt(path, NULL, 0, &error), QUIPU_MISUSE);
-    T_STATUS(quipu_store_encrypt(path, NULL, &error), QUIPU_MISUSE);
     T_STATUS(en_encrypt(NULL, en_key, 0, &error), QUIPU_MISUSE);
     T_STATUS(en_encrypt(path, en_key, QUIPU_OPEN_READ_ONLY, &error), QUIPU_MISUSE);
     T_STATUS(en_encrypt(path, "short", 0, &error), QUIPU_INVALID);

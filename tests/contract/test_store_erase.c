@@ -156,7 +156,7 @@ static void past_that_was_kept_for_a_fork_goes_with_it(void **state)
     st_create(store, "owner");
     say(store, "owner", SECRET);
     mt_fork(store, "owner", 1, "fork");
-    T_OK(quipu_session_delete(store, QUIPU_STR("owner"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("owner"), NULL, NULL, NULL, &err));
     assert_true(mt_files_hold(path, SECRET));
     T_OK(t_session_erase(store, QUIPU_STR("fork"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->hidden, 1);
@@ -178,7 +178,7 @@ static void text_that_was_only_deleted_goes_with_the_next_erase(void **state)
     st_create(store, "gone");
     say(store, "gone", SECRET);
     assert_int_equal(hits(store, SECRET), 1);
-    T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, NULL, NULL, &err));
     mt_memory(store, QUIPU_OBSERVATION, "gone", SECRET);
     T_OK(t_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->session_count, 0);
@@ -209,7 +209,7 @@ static void erased_user_leaves_no_byte(void **state)
     create(store, "deleted", "app", "ann");
     say(store, "deleted", SECRET);
     mt_fork(store, "deleted", 1, "kept");
-    T_OK(quipu_session_delete(store, QUIPU_STR("deleted"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("deleted"), NULL, NULL, NULL, &err));
     st_create(store, "bob");
     say(store, "bob", "of bob");
     mt_state(path, QP_STATE_SCOPE_USER, "app", "ann", NULL, "lang", "\"" SECRET "\"");

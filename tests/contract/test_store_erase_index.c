@@ -98,7 +98,8 @@ static void no_segment_holds_a_word_of_a_deleted_session(void **state)
         if (t_random_below(&chance, 2) > 0 && guests[other].there) {
             quipu_error err = {0};
 
-            T_OK(quipu_session_delete(store, quipu_cstr(guests[other].key), NULL, &err));
+            T_OK(
+                quipu_session_delete(store, quipu_cstr(guests[other].key), NULL, NULL, NULL, &err));
             guests[other].there = false;
         }
         if (i % 15 == 14) {

@@ -77,7 +77,7 @@ static void store_gives_its_time_to_live_to_sessions_that_name_none(void **state
     quipu_store *store = st_open_new(&options, NULL);
     create_for(store, "k", 0);
     assert_int_equal(life_ms(store), HOUR_MS);
-    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL, NULL, NULL));
     create_for(store, "k", -1);
     assert_int_equal(life_ms(store), -1);
     quipu_close(store);
@@ -137,7 +137,7 @@ static void expired_session_says_so_to_every_call(void **state)
     assert_non_null(strstr(err.message, "expired at "));
     patch.set = QUIPU_SET_MODEL;
     T_STATUS(quipu_session_update(store, K, &patch, NULL, NULL, NULL), QUIPU_EXPIRED);
-    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL, NULL, NULL));
     T_STATUS(st_get_status(store, "k"), QUIPU_NOT_FOUND);
 }
 
@@ -148,7 +148,7 @@ static void expired_session_can_be_deleted_and_made_again(void **state)
 
     create_for(store, "k", 1);
     st_nap();
-    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL, NULL, NULL));
     values.model = QUIPU_STR("new");
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     quipu_history *history = st_get(store, "k", NULL);
@@ -177,7 +177,7 @@ static void check_renewal(quipu_store *store, bool get_or_create)
     values.messages.count = 0;
     values.ttl_ms = 0;
     if (get_or_create) {
-        T_OK(quipu_session_get_or_create(store, &values, NULL, &fresh, &created, &err));
+        T_OK(t_session_reuse(store, &values, NULL, &fresh, &created, &err));
         assert_true(created);
     } else {
         T_OK(quipu_session_create(store, &values, NULL, &fresh, &err));
@@ -189,7 +189,7 @@ static void check_renewal(quipu_store *store, bool get_or_create)
     quipu_free(list);
     quipu_free(first);
     quipu_free(fresh);
-    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL, NULL, NULL));
 }
 
 static void expired_session_is_renewed_blank_with_a_new_uid(void **state)
@@ -216,7 +216,7 @@ static void sweep_removes_the_expired_and_only_them(void **state)
     create_for(store, "eternal", -1);
     st_nap();
     quipu_session_new values = st_values("renewed");
-    T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
+    T_OK(t_session_reuse(store, &values, NULL, NULL, NULL, &err));
     T_OK(quipu_store_sweep(store, NULL, &removed, &err));
     assert_int_equal(removed, QUIPU_SWEEP_BATCH * 2 + 1);
     all.flags = QUIPU_LIST_EXPIRED;

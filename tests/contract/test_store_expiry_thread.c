@@ -1,6 +1,7 @@
 /* Sweeping beside renewing: a caller that renews an expired session keeps it, and what is written
  * to it stays, however many sweep meanwhile. Run under ThreadSanitizer. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,8 +37,7 @@ static void *race_renew(void *arg)
         race_key(i, key);
         values = st_values(key);
         values.ttl_ms = -1;
-        self->status =
-            quipu_session_get_or_create(self->store, &values, NULL, NULL, &created, NULL);
+        self->status = t_session_reuse(self->store, &values, NULL, NULL, &created, NULL);
         self->created += created;
         if (self->status == QUIPU_OK) {
             self->status = quipu_message_append(
@@ -136,7 +136,7 @@ static void *race_one(void *arg)
     bool created = false;
 
     values.ttl_ms = -1;
-    self->status = quipu_session_get_or_create(self->store, &values, NULL, NULL, &created, NULL);
+    self->status = t_session_reuse(self->store, &values, NULL, NULL, &created, NULL);
     self->created = created;
     if (self->status == QUIPU_OK) {
         self->status = quipu_message_append(self->store, values.key, quipu_messages_of(&message, 1),

@@ -146,7 +146,7 @@ static void deleted_session_with_a_living_fork_comes_back(void **state)
     mt_fork(store, "k", 2, "f");
     only.key = QUIPU_STR("k");
     mt_stream stream = mt_export(store, &only);
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, &err));
     done = mt_import(store, &stream);
     assert_int_equal(done.sessions, 1);
     history = st_get(store, "k", NULL);
@@ -259,7 +259,7 @@ static void flat_export_makes_sessions_of_forks(void **state)
         quipu_free(a);
         quipu_free(b);
     }
-    T_OK(quipu_session_delete(other, QUIPU_STR("root"), NULL, &err));
+    T_OK(quipu_session_delete(other, QUIPU_STR("root"), NULL, NULL, NULL, &err));
     mt_clean(other);
     mt_free(&flat);
     quipu_close(store);
@@ -580,7 +580,7 @@ static void wrong_calls_are_misuse(void **state)
     T_STATUS(quipu_store_export(store, NULL, mt_write, &stream, &call, NULL, NULL),
              QUIPU_CANCELLED);
     T_STATUS(quipu_store_import(store, NULL, mt_read, &stream, &call, NULL, NULL), QUIPU_CANCELLED);
-    quipu_cancel_free(cancel);
+    quipu_free(cancel);
     mt_free(&stream);
 }
 

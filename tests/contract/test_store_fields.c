@@ -342,7 +342,7 @@ static void a_hidden_session_keeps_its_bookkeeping_only(void **state)
     (void)state;
     fields_session(store, path);
     mt_fork(store, FIELDS_KEY, 1, "fork");
-    T_OK(quipu_session_delete(store, QUIPU_STR(FIELDS_KEY), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR(FIELDS_KEY), NULL, NULL, NULL, NULL));
     db = et_connect(path, 1000);
     T_OK(qp_session_find(db, &arena, &hidden, &list, NULL));
     assert_int_equal(list.n, 1);
@@ -378,7 +378,7 @@ static void verify_finds_every_own_field_of_a_hidden_session(void **state)
     st_create(store, FIELDS_KEY);
     st_append(store, FIELDS_KEY, "one");
     mt_fork(store, FIELDS_KEY, 1, "fork");
-    T_OK(quipu_session_delete(store, QUIPU_STR(FIELDS_KEY), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR(FIELDS_KEY), NULL, NULL, NULL, NULL));
     for (size_t f = 0; f < entity->field_count; f++) {
         const ent_field *field = &entity->fields[f];
         mt_problems heard = {0};
@@ -419,7 +419,7 @@ static void a_deleted_session_leaves_no_value(void **state)
     fields_session(store, path);
     fields_left(path, left);
     assert_string_not_equal(left, "");
-    T_OK(quipu_session_delete(store, QUIPU_STR(FIELDS_KEY), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR(FIELDS_KEY), NULL, NULL, NULL, NULL));
     fields_left(path, left);
     assert_string_equal(left, "Feed.session_key");
     quipu_close(store);

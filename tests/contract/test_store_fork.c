@@ -383,14 +383,23 @@ static void delete_tree_takes_the_forks_along(void **state)
     ht_fork(self->store, "a", 0, "e");
     st_append_many(self->store, "d", 2);
     ht_delete(self->store, "b"); /* hidden; its forks still are forks of a */
-    T_OK(quipu_session_delete_tree(self->store, QUIPU_STR("d"), NULL, &removed, &err));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("d"),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, &removed, &err));
     assert_int_equal(removed, 1);
     HT_ALL(self->store, "c", "1");
-    T_OK(quipu_session_delete_tree(self->store, QUIPU_STR("a"), NULL, &removed, &err));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("a"),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, &removed, &err));
     assert_int_equal(removed, 3);
     ht_file count = ht_count(self->path);
     assert_int_equal(count.messages + count.named + count.hidden, 0);
-    T_OK(quipu_session_delete_tree(self->store, QUIPU_STR("a"), NULL, &removed, &err));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("a"),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, &removed, &err));
     assert_int_equal(removed, 0);
 }
 
@@ -486,7 +495,8 @@ static void compaction_within_the_shared_past_holds_in_the_fork(void **state)
     HT_VIEW(self->store, "between", "5 3 4 6 7");
     HT_VIEW(self->store, "before", "1 2 3 4");
     /* Either side undoes and prunes for itself. */
-    T_OK(quipu_session_uncompact(self->store, QUIPU_STR("after"), NULL, &err));
+    T_OK(quipu_session_compact(self->store, QUIPU_STR("after"), QUIPU_COMPACT_UNDO,
+                               (quipu_str){NULL, 0}, NULL, NULL, &err));
     HT_VIEW(self->store, "after", "5 3 4 6 7");
     T_OK(quipu_session_prune(self->store, QUIPU_STR("p"), NULL, NULL, &err));
     HT_ALL(self->store, "p", "5 6 7 8");
@@ -582,7 +592,10 @@ static void fork_past_the_depth_limit_is_a_copy(void **state)
     T_OK(quipu_message_append(self->store, QUIPU_STR("flat"), quipu_messages_of(&message, 1), NULL,
                               NULL, &appended, &err));
     assert_true(appended.repeated);
-    T_OK(quipu_session_delete_tree(self->store, QUIPU_STR("f0"), NULL, NULL, &err));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("f0"),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, NULL, &err));
     HT_ALL(self->store, "flat",
            "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 "
            "33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 "
@@ -669,7 +682,7 @@ static void a_fork_names_its_parent_until_that_is_deleted(void **state)
     T_OK(quipu_window_read(self->store, QUIPU_STR("f"), &budget, NULL, &window, NULL));
     T_STR(window->session->parent_key, "p");
     quipu_free(window);
-    T_OK(quipu_session_delete(self->store, QUIPU_STR("p"), NULL, NULL));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("p"), NULL, NULL, NULL, NULL));
     got = st_get(self->store, "f", NULL);
     assert_true(got->session->is_fork);
     assert_null(got->session->parent_key.p);

@@ -576,7 +576,8 @@ static void do_delete(model *m, int at)
 {
     quipu_error err = {0};
 
-    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)), NULL, &err));
+    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)), NULL, NULL, NULL,
+                              &err));
     kill_session(m, at);
 }
 
@@ -584,10 +585,11 @@ static void do_delete_tree(model *m, int at)
 {
     int64_t removed = 0;
     int64_t want = 0;
+    const quipu_delete_options tree = {sizeof(tree), QUIPU_DELETE_TREE};
     quipu_error err = {0};
 
-    T_OK(quipu_session_delete_tree(m->plain, quipu_cstr(key_name(m->sessions[at].key)), NULL,
-                                   &removed, &err));
+    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)), &tree, NULL,
+                              &removed, &err));
     for (int i = at; i < m->count; i++) {
         if (m->sessions[i].alive && descends(m, i, at)) {
             kill_session(m, i);
@@ -632,7 +634,8 @@ static void do_uncompact(model *m, int at)
     bool good = summary != NULL && summary->covers_to >= first_seq(s);
     quipu_error err = {0};
 
-    T_STATUS(quipu_session_uncompact(m->plain, quipu_cstr(key_name(s->key)), NULL, &err),
+    T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)), QUIPU_COMPACT_UNDO,
+                                   (quipu_str){NULL, 0}, NULL, NULL, &err),
              good ? QUIPU_OK : QUIPU_NOT_FOUND);
     if (good) {
         s->compact_seq = summary->replaces >= first_seq(s) ? summary->replaces : 0;
@@ -764,7 +767,7 @@ static void check_state(const model *m, const model_session *s)
     }
     n -= n > 1; /* the last comma */
     (void)snprintf(want + n, sizeof(want) - n, "}");
-    T_OK(quipu_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
+    T_OK(t_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
     T_STR(state.text, want);
     quipu_arena_free(&arena);
     quipu_live_free(session);
@@ -861,14 +864,14 @@ static void do_expire(model *m, int at)
         assert_int_equal(removed, 1);
         break;
     case 1:
-        T_OK(quipu_session_delete(m->plain, values.key, NULL, &err));
+        T_OK(quipu_session_delete(m->plain, values.key, NULL, NULL, NULL, &err));
         break;
     case 2:
         T_OK(quipu_session_create(m->plain, &values, NULL, NULL, &err));
         (void)add_session(m, key);
         break;
     default:
-        T_OK(quipu_session_get_or_create(m->plain, &values, NULL, NULL, &created, &err));
+        T_OK(t_session_reuse(m->plain, &values, NULL, NULL, &created, &err));
         assert_true(created);
         (void)add_session(m, key);
         break;

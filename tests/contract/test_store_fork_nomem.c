@@ -63,7 +63,8 @@ static void done_compact(quipu_store *store)
 
 static quipu_status run_uncompact(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_uncompact(store, F, NULL, err);
+    return quipu_session_compact(store, F, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
+                                 err);
 }
 
 static void done_uncompact(quipu_store *store)
@@ -84,7 +85,7 @@ static void done_prune(quipu_store *store)
 
 static quipu_status run_delete(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_delete(store, F, NULL, err);
+    return quipu_session_delete(store, F, NULL, NULL, NULL, err);
 }
 
 static void done_delete(quipu_store *store)
@@ -95,7 +96,10 @@ static void done_delete(quipu_store *store)
 
 static quipu_status run_delete_tree(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_delete_tree(store, P, NULL, NULL, err);
+    return quipu_session_delete(store, P,
+                                &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                        .flags = QUIPU_DELETE_TREE},
+                                NULL, NULL, err);
 }
 
 static void done_delete_tree(quipu_store *store)

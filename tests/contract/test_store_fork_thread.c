@@ -93,9 +93,11 @@ static void *worker_fork(void *arg)
             quipu_session_fork(self->store, quipu_cstr(first), seq + 1, &values, NULL, NULL,
                                &err) != QUIPU_OK ||
             !look(self, first) ||
-            quipu_session_delete(self->store, quipu_cstr(first), NULL, &err) != QUIPU_OK ||
+            quipu_session_delete(self->store, quipu_cstr(first), NULL, NULL, NULL, &err) !=
+                QUIPU_OK ||
             !look(self, second) ||
-            quipu_session_delete(self->store, quipu_cstr(second), NULL, &err) != QUIPU_OK) {
+            quipu_session_delete(self->store, quipu_cstr(second), NULL, NULL, NULL, &err) !=
+                QUIPU_OK) {
             return failed(self, &err, "");
         }
     }

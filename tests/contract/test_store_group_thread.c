@@ -1,6 +1,7 @@
 /* Many threads on one store: every append is stored once, in order, without gaps and without an
  * error; racing creators get one session; readers see whole prefixes. Runs under TSan. */
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #include <pthread.h>
 
@@ -219,8 +220,7 @@ static void *racer_run(void *arg)
     quipu_session_new values = st_values("raced");
     quipu_history *history = NULL;
 
-    self->status =
-        quipu_session_get_or_create(self->store, &values, NULL, &history, &self->created, NULL);
+    self->status = t_session_reuse(self->store, &values, NULL, &history, &self->created, NULL);
     if (self->status == QUIPU_OK) {
         self->uid = history->session->uid;
     }
@@ -250,7 +250,7 @@ static void of_racing_creators_one_creates_and_all_get_the_same(void **state)
             assert_memory_equal(&racers[i].uid, &racers[0].uid, sizeof(quipu_uuid));
         }
         assert_int_equal(created, 1);
-        T_OK(quipu_session_delete(store, QUIPU_STR("raced"), NULL, NULL));
+        T_OK(quipu_session_delete(store, QUIPU_STR("raced"), NULL, NULL, NULL, NULL));
     }
     quipu_close(store);
 }
@@ -478,7 +478,7 @@ static void *step_run(void *arg)
         self->reported = quipu_session_fork(self->store, key, self->seq, &values, NULL, NULL, NULL);
         break;
     case STEP_DELETE:
-        self->reported = quipu_session_delete(self->store, key, NULL, NULL);
+        self->reported = quipu_session_delete(self->store, key, NULL, NULL, NULL, NULL);
         break;
     case STEP_CREATE:
         self->reported = quipu_session_create(self->store, &values, NULL, NULL, NULL);

@@ -169,7 +169,7 @@ static void a_fork_goes_on_from_the_hash_of_its_parent(void **state)
     st_append_many(store, "fork", 2);
     mt_stream heads = hc_heads(store, NULL);
     /* The parent goes: what the fork shares stays, and so does its chain. */
-    T_OK(quipu_session_delete(store, QUIPU_STR("root"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("root"), NULL, NULL, NULL, NULL));
     mt_clean(store);
     assert_int_equal(hc_compare(store, &heads, &heard).removed, 1);
     assert_int_equal(heard.count, 0);
@@ -389,7 +389,7 @@ static void a_session_that_was_deleted_differs_from_one_that_is_lost(void **stat
     st_create(store, "lost");
     (void)st_append(store, "lost", "one");
     mt_stream heads = hc_heads(store, NULL);
-    T_OK(quipu_session_delete(store, QUIPU_STR("deleted"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("deleted"), NULL, NULL, NULL, NULL));
     erase.key = QUIPU_STR("erased");
     T_OK(quipu_erase(store, &erase, NULL, &receipt, NULL));
     quipu_free(receipt);

@@ -1,6 +1,7 @@
 /* Random histories against heads that were kept: whatever legal calls do, `verify against` finds
  * nothing lost; whatever is changed behind the library's back in what a head covers, it finds. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #define MODEL_STEPS_SHORT 150
 #define MODEL_STEPS_LONG 2500
@@ -99,7 +100,7 @@ static quipu_status model_create(model *self, quipu_error *err)
     if (t_random_below(&self->chance, 2) == 0) {
         return quipu_session_create(self->store, &values, NULL, NULL, err);
     }
-    status = quipu_session_get_or_create(self->store, &values, NULL, &history, NULL, err);
+    status = t_session_reuse(self->store, &values, NULL, &history, NULL, err);
     quipu_free(history);
     return status;
 }
@@ -127,12 +128,15 @@ static quipu_status model_fork(model *self, quipu_error *err)
 
 static quipu_status model_delete(model *self, quipu_error *err)
 {
-    return quipu_session_delete(self->store, quipu_cstr(any_key(self)), NULL, err);
+    return quipu_session_delete(self->store, quipu_cstr(any_key(self)), NULL, NULL, NULL, err);
 }
 
 static quipu_status model_delete_tree(model *self, quipu_error *err)
 {
-    return quipu_session_delete_tree(self->store, quipu_cstr(any_key(self)), NULL, NULL, err);
+    return quipu_session_delete(self->store, quipu_cstr(any_key(self)),
+                                &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                        .flags = QUIPU_DELETE_TREE},
+                                NULL, NULL, err);
 }
 
 static quipu_status model_prune(model *self, quipu_error *err)
@@ -284,7 +288,7 @@ static void every_tampering_is_found_by_a_kept_head(void **state)
     st_create(self.store, "longest");
     st_append_many(self.store, "longest", 6);
     mt_stream known = heads(self.store);
-    T_OK(quipu_session_delete(self.store, QUIPU_STR("gone"), NULL, NULL));
+    T_OK(quipu_session_delete(self.store, QUIPU_STR("gone"), NULL, NULL, NULL, NULL));
     for (size_t i = 0; i < sizeof(tampers) / sizeof(tampers[0]); i++) {
         char path[T_PATH_MAX];
         mt_problems heard;

@@ -446,7 +446,7 @@ static void a_claim_does_not_outlive_its_session(void **state)
     st_create(store, "s");
     job_due(store, JOB_SCOPE, 1, 5);
     assert_true(job_claim(store, JOB_SCOPE, &first));
-    T_OK(quipu_session_delete(store, JOB_SCOPE, NULL, NULL));
+    T_OK(quipu_session_delete(store, JOB_SCOPE, NULL, NULL, NULL, NULL));
     assert_false(job_read(store).found);
     assert_int_equal(job_commit(store, &first, 5), QUIPU_CONFLICT);
     job_due(store, JOB_SCOPE, 1, 2);

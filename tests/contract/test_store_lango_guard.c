@@ -164,7 +164,10 @@ static void adopted_file_with_checksums_is_guarded_and_repaired(void **state)
     guard_must(path, "PRAGMA journal_mode = DELETE; PRAGMA page_size = 4096; VACUUM");
     quipu_store *store = st_open(path);
     assert_int_equal(guard_checksums(store), QUIPU_CHECKSUMS_OFF);
-    T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, &err));
+    T_OK(quipu_store_update(store,
+                            &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                 .set = QUIPU_STORE_SET_CHECKSUMS},
+                            NULL, &err));
     mt_clean(store);
     quipu_close(store);
     assert_int_not_equal(guard_run(path, GUARD_REBUILD), SQLITE_OK);
@@ -175,7 +178,10 @@ static void adopted_file_with_checksums_is_guarded_and_repaired(void **state)
     store = guard_repair(path);
     assert_int_equal(guard_checksums(store), QUIPU_CHECKSUMS_STALE);
     mt_clean(store);
-    T_OK(quipu_store_upgrade(store, QUIPU_UPGRADE_CHECKSUMS, NULL, &err));
+    T_OK(quipu_store_update(store,
+                            &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),
+                                                 .set = QUIPU_STORE_SET_CHECKSUMS},
+                            NULL, &err));
     assert_int_equal(guard_checksums(store), QUIPU_CHECKSUMS_ON);
     quipu_close(store);
     assert_int_not_equal(guard_run(path, GUARD_REBUILD), SQLITE_OK);

@@ -101,17 +101,22 @@ static void secret_changes(quipu_store *store, quipu_str key)
     quipu_session_new fork = secret_session(SECRET "-fork");
     quipu_error err = {0};
 
-    T_OK(quipu_model_factor_learn(store, QUIPU_STR(SECRET "-model"), 1000, 1200, NULL, NULL, &err));
+    T_OK(quipu_model_factor_get(store, QUIPU_STR(SECRET "-model"),
+                                &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                      .estimated = 1000,
+                                                      .reported = 1200},
+                                NULL, NULL, &err));
     T_OK(t_memory_save(store, &memory, NULL, NULL, &err));
     T_OK(quipu_session_compact(store, key, 1, QUIPU_STR(SECRET " summary"), NULL, NULL, &err));
     T_STATUS(quipu_session_compact(store, key, 2, QUIPU_STR(SECRET), NULL, NULL, &err),
              QUIPU_INVALID);
-    T_OK(quipu_session_uncompact(store, key, NULL, &err));
+    T_OK(quipu_session_compact(store, key, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
+                               &err));
     T_OK(quipu_session_compact(store, key, 1, QUIPU_STR(SECRET " summary"), NULL, NULL, &err));
     T_OK(quipu_session_prune(store, key, NULL, NULL, &err));
     T_OK(quipu_session_fork(store, key, 3, &fork, NULL, NULL, &err));
     T_OK(t_session_rewind(store, key, 3, QUIPU_STR(SECRET "-rewound"), NULL, &err));
-    T_OK(quipu_session_delete(store, QUIPU_STR(SECRET "-rewound"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR(SECRET "-rewound"), NULL, NULL, NULL, &err));
 }
 
 static void secret_events(quipu_store *store)

@@ -239,7 +239,7 @@ static void delete_of_a_missing_session_takes_its_memories(void **state)
     save(store, QUIPU_OBSERVATION, "k", "late");
     save(store, QUIPU_REFLECTION, "k", "late");
     save(store, QUIPU_OBSERVATION, "other", "stays");
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, &err));
     for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
         contents(store, (quipu_memory_kind)kind, "k", 0, text);
         assert_string_equal(text, "");

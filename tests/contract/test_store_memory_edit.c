@@ -441,7 +441,7 @@ static void numbers_of_an_import_are_those_that_a_memory_can_have(void **state)
         mt_clean(target);
         mt_free(&stream);
         quipu_close(target);
-        T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, &err));
+        T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL, NULL, &err));
     }
 }
 

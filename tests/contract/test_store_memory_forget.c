@@ -138,7 +138,7 @@ static void a_fork_remembers_what_its_deleted_parent_forgot(void **state)
     forget_fill(store, "parent");
     forget(store, "parent", 2, 2);
     mt_fork(store, "parent", 3, "fork");
-    T_OK(quipu_session_delete(store, QUIPU_STR("parent"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("parent"), NULL, NULL, NULL, &err));
     mt_fork(store, "fork", 3, "below");
     (void)forget_run(store);
     forget_check(store, "fork", 2, "whisky");

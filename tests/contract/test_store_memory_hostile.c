@@ -252,7 +252,7 @@ static void hostile_forgets_of_the_other(model_fake *self)
 static void hostile_deletes_the_other(model_fake *self)
 {
     self->before = NULL;
-    T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL, NULL, NULL));
 }
 
 static void hostile_corrects_the_other(model_fake *self)
@@ -298,9 +298,9 @@ static void a_known_line_of_another_session_that_is_gone_does_not_come_back(void
         assert_int_equal(model_run_plain(self).observations, 1);
         assert_null(strstr(self->fake.asked, "whisky"));
         if (i != 1) {
-            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL));
+            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL, NULL, NULL));
         }
-        T_OK(quipu_session_delete(self->store, QUIPU_STR("two"), NULL, NULL));
+        T_OK(quipu_session_delete(self->store, QUIPU_STR("two"), NULL, NULL, NULL, NULL));
     }
     mt_clean(self->store);
 }
@@ -356,7 +356,7 @@ static void what_is_forgotten_of_a_session_is_not_of_the_next_one(void **state)
         st_append(self->store, "s", "I prefer trains.");
         if (life == 0) {
             T_OK(hostile_forget(self->store, "s", 2, 2));
-            T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL));
+            T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
         }
     }
     T_OK(quipu_memory_run(self->store, NULL, NULL, &ran, NULL));
@@ -806,7 +806,7 @@ static void a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goe
         if (way == 0) {
             T_OK(hostile_forget(self->store, "one", 1, 1));
         } else if (way == 1) {
-            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL));
+            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL, NULL, NULL));
         } else {
             T_OK(t_session_erase(self->store, QUIPU_STR("one"), 0, NULL, &erasure, NULL));
             quipu_free(erasure);
@@ -814,9 +814,9 @@ static void a_reflection_that_sessions_share_leaves_the_others_lines_when_it_goe
         assert_int_equal(model_count(self->store, "one", QUIPU_OBSERVATION), 0);
         assert_int_equal(model_count(self->store, "two", QUIPU_OBSERVATION), 3);
         if (way == 0) {
-            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL));
+            T_OK(quipu_session_delete(self->store, QUIPU_STR("one"), NULL, NULL, NULL, NULL));
         }
-        T_OK(quipu_session_delete(self->store, QUIPU_STR("two"), NULL, NULL));
+        T_OK(quipu_session_delete(self->store, QUIPU_STR("two"), NULL, NULL, NULL, NULL));
     }
     mt_clean(self->store);
 }

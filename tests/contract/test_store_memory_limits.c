@@ -234,7 +234,7 @@ static bool limits_shows(model_state *self, const char *key, int count, int64_t 
     quipu_memory_options options = model_options(self);
     bool oldest;
 
-    T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     st_create(self->store, "s");
     st_append(self->store, "s", key);
     limits_know_of(self->store, count, tokens);

@@ -188,7 +188,7 @@ static void model_check_refused(model_state *self, const char *why)
     assert_int_equal(model_run_plain(self).observations, 1);
     assert_int_equal(model_status(self->store, "s", NULL).tries, 0);
     qp_time_step(0);
-    T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
 }
 
 static void model_begin(model_state *self)
@@ -324,7 +324,7 @@ static void a_cancelled_question_leaves_no_failure_and_no_lease(void **state)
     assert_int_equal(at.tries, 0);
     assert_int_equal(at.watermark, 0);
     assert_int_equal(at.model_calls, 1);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
 }
 
 /* Another worker comes while the model thinks, after its lease has ended by the clock. */
@@ -387,13 +387,13 @@ static void a_clock_that_steps_while_the_model_thinks_loses_and_doubles_nothing(
         self->fake.answer = MODEL_ONE("The user likes biscuits.", "high", "2", "2");
         assert_int_equal(model_run_plain(self).observations, 1);
         assert_int_equal(model_status(self->store, "s", NULL).generation, 2);
-        T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL));
+        T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     }
 }
 
 static void model_delete(model_fake *self)
 {
-    T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(self->store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     st_create(self->store, "s");
     st_append(self->store, "s", "Something else.");
     self->before = NULL;

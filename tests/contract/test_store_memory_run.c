@@ -207,7 +207,7 @@ a_session_that_was_deleted_and_made_again_is_observed_from_its_first_message(voi
     st_append(store, "s", "I prefer tea.");
     st_append(store, "s", "I prefer trains.");
     (void)run_all(store);
-    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     mt_clean(store);
     st_create(store, "s");
     st_append(store, "s", "I prefer boats.");
@@ -451,7 +451,7 @@ static void a_cancelled_run_returns_and_leaves_no_lease(void **state)
     call.cancel = quipu_cancel_new();
     quipu_cancel_set(call.cancel);
     assert_int_equal(quipu_memory_run(store, NULL, &call, NULL, NULL), QUIPU_CANCELLED);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     assert_int_equal(run_all(store).messages, 1);
 }
 

@@ -124,7 +124,7 @@ static void op_create(machine *m, int at)
     }
     values.messages = quipu_messages_of(messages, (size_t)count);
     if (reuse) {
-        status = quipu_session_get_or_create(m->store, &values, NULL, &history, &created, NULL);
+        status = t_session_reuse(m->store, &values, NULL, &history, &created, NULL);
         model_status(m, status, QUIPU_OK, "get or create");
         assert_int_equal(created, !session->there);
     } else {
@@ -233,7 +233,8 @@ static void op_update(machine *m, int at)
 static void op_delete(machine *m, int at)
 {
     model_session *session = &m->sessions[at];
-    quipu_status status = quipu_session_delete(m->store, quipu_cstr(model_keys[at]), NULL, NULL);
+    quipu_status status =
+        quipu_session_delete(m->store, quipu_cstr(model_keys[at]), NULL, NULL, NULL, NULL);
 
     model_status(m, status, QUIPU_OK, "delete");
     *session = (model_session){.there = false};

@@ -131,7 +131,7 @@ static quipu_status run_get_or_create(quipu_store *store, quipu_error *err)
 {
     quipu_session_new values = st_values("k");
     quipu_history *history = NULL;
-    quipu_status status = quipu_session_get_or_create(store, &values, NULL, &history, NULL, err);
+    quipu_status status = t_session_reuse(store, &values, NULL, &history, NULL, err);
 
     quipu_free(history);
     return status;
@@ -219,7 +219,7 @@ static void check_updated(quipu_store *store, bool done)
 
 static quipu_status run_delete(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_delete(store, K, NULL, err);
+    return quipu_session_delete(store, K, NULL, NULL, NULL, err);
 }
 
 static void check_deleted(quipu_store *store, bool done)

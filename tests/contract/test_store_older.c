@@ -154,21 +154,21 @@ static void older_execute(const char *uri, const char *sql)
  * an upgrade adds. */
 static void older_compare(const char *uri, const char *missing, bool indexed)
 {
-    char layout[QUIPU_LAYOUT_SIZE] = "";
+    quipu_stats stats = QUIPU_STATS_INIT;
     older_file before = older_remember(uri);
     quipu_store *store = older_open(uri);
     quipu_error err = {0};
     mt_stream read = older_show(store, indexed);
 
-    T_OK(quipu_store_layout(store, layout, &err));
-    if (strstr(layout, missing) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", missing, layout);
+    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    if (strstr(stats.missing, missing) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", missing, stats.missing);
     }
     quipu_close(store);
     older_unchanged(uri, &before);
     store = st_open(uri);
-    T_OK(quipu_store_layout(store, layout, &err));
-    assert_string_equal(layout, "");
+    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    assert_string_equal(stats.missing, "");
     mt_stream upgraded = older_show(store, indexed);
     quipu_close(store);
     if (strcmp(read.p, upgraded.p) != 0) {

@@ -174,7 +174,8 @@ static void a_session_of_one_batch_goes_in_one_transaction(void **state)
     delete_and_stop(*state, "long");
     assert_int_equal(jobs(*state), 1);
     assert_int_equal(rows(*state), 1);
-    T_OK(quipu_session_delete(*state, QUIPU_STR("nobody"), NULL, &err)); /* finishes the rest */
+    T_OK(quipu_session_delete(*state, QUIPU_STR("nobody"), NULL, NULL, NULL,
+                              &err)); /* finishes the rest */
     assert_int_equal(jobs(*state), 0);
     assert_int_equal(rows(*state), 0);
     mt_clean(*state);
@@ -245,16 +246,16 @@ static void a_call_removes_so_many_batches_and_later_calls_the_rest(void **state
     quipu_error err = {0};
 
     filled_with_long(store, "max", QUIPU_DELETE_BATCHES + 1, QUIPU_DELETE_BATCH_BYTES);
-    T_OK(quipu_session_delete(store, QUIPU_STR("max"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("max"), NULL, NULL, NULL, &err));
     assert_int_equal(rows(store), 0);
     assert_int_equal(jobs(store), 0);
     filled_with_long(store, "more", QUIPU_DELETE_BATCHES + 2, QUIPU_DELETE_BATCH_BYTES);
-    T_OK(quipu_session_delete(store, QUIPU_STR("more"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("more"), NULL, NULL, NULL, &err));
     assert_int_equal(rows(store), 1);
     assert_int_equal(jobs(store), 1);
     assert_int_equal(st_get_status(store, "more"), QUIPU_NOT_FOUND);
     mt_clean(store);
-    T_OK(quipu_session_delete(store, QUIPU_STR("nobody"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("nobody"), NULL, NULL, NULL, &err));
     assert_int_equal(rows(store), 0);
     assert_int_equal(jobs(store), 0);
     mt_clean(store);
@@ -284,7 +285,7 @@ static void a_deleted_session_is_gone_while_its_messages_wait(void **state)
     quipu_error err = {0};
 
     filled(store, "other", 3);
-    T_OK(quipu_session_delete(store, QUIPU_STR("other"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("other"), NULL, NULL, NULL, &err));
     filled(store, "k", LONG);
     T_OK(quipu_search_index(store, NULL, NULL, &err));
     delete_and_stop(store, "k");
@@ -340,7 +341,7 @@ static void no_step_removes_more_than_a_batch_and_others_write_between(void **st
     st_create(store, "writer");
     filled(store, "k", MORE);
     T_OK(quipu_search_index(store, NULL, NULL, &err));
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, &err));
     assert_true(seen.count >= 2);
     assert_int_equal(seen.messages, MORE - QUIPU_DELETE_BATCH);
     assert_int_equal(seen.most, QUIPU_DELETE_BATCH);
@@ -382,7 +383,7 @@ static void forks_keep_what_they_share_of_a_purged_session(void **state)
     assert_int_equal(history->messages.count, 10);
     quipu_free(history);
     mt_clean(store);
-    T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, NULL, NULL, &err));
     assert_int_equal(rows(store), 0);
     mt_clean(store);
 }
@@ -394,7 +395,7 @@ static void the_last_fork_takes_a_long_hidden_parent_along(void **state)
 
     filled(store, "k", LONG);
     mt_fork(store, "k", LONG, "fork");
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, &err));
     assert_int_equal(rows(store), LONG);
     assert_int_equal(jobs(store), 0);
     delete_and_stop(store, "fork");
@@ -418,7 +419,7 @@ static void a_purge_goes_with_its_session(void **state)
     assert_int_equal(jobs(store), 1);
     run(store, claim_work, &other);
     assert_true(other.found);
-    T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, NULL, NULL, &err));
     assert_int_equal(rows(store), 0);
     assert_int_equal(jobs(store), 0);
     mt_clean(store);
@@ -436,7 +437,10 @@ static void a_tree_of_long_sessions_goes_as_one(void **state)
     fill(store, "fork", QUIPU_DELETE_BATCH + 7);
     mt_fork(store, "fork", 9, "fork of it");
     fill(store, "fork of it", 100);
-    T_OK(quipu_session_delete_tree(store, QUIPU_STR("k"), NULL, &removed, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, &removed, &err));
     assert_int_equal(removed, 3);
     assert_int_equal(rows(store), 0);
     assert_int_equal(jobs(store), 0);

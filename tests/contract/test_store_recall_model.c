@@ -135,7 +135,7 @@ static void read_step(read_world *world)
         read_compact(world, key);
         break;
     case 1:
-        T_OK(quipu_session_delete(world->store, quipu_cstr(key), NULL, &err));
+        T_OK(quipu_session_delete(world->store, quipu_cstr(key), NULL, NULL, NULL, &err));
         session->there = false;
         break;
     case 2:

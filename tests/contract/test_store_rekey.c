@@ -1,5 +1,5 @@
-/* quipu_rekey(): who has the store open goes on, who opens it needs the new key, and what cannot be
- * rekeyed says why. Interruptions: tests/crash/test_rekey.c. */
+/* QUIPU_STORE_SET_KEY: who has the store open goes on, who opens it needs the new key, and what
+ * cannot be rekeyed says why. Interruptions: tests/crash/test_rekey.c. */
 #include "contract/maintain_t.h"
 
 #include <pthread.h>
@@ -32,7 +32,13 @@ static quipu_store *rk_open(const char *path, const char *key, uint32_t flags)
 static quipu_status rk_change(quipu_store *store, const char *key, uint32_t flags,
                               quipu_error *reterr)
 {
-    return quipu_rekey(store, st_give_key, (void *)(uintptr_t)key, flags, NULL, reterr);
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
+
+    patch.set = flags == PHRASE ? QUIPU_STORE_SET_PASSPHRASE
+                                : (flags == 0 ? QUIPU_STORE_SET_KEY : flags << 1);
+    patch.key = st_give_key;
+    patch.key_ctx = (void *)(uintptr_t)key;
+    return quipu_store_update(store, &patch, NULL, reterr);
 }
 
 static void rk_make(char path[T_PATH_MAX])
@@ -165,6 +171,7 @@ static void what_is_no_new_key_is_refused(void **state)
 {
     static char long_phrase[1026];
     char path[T_PATH_MAX];
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_store *store = NULL;
@@ -173,7 +180,8 @@ static void what_is_no_new_key_is_refused(void **state)
     T_SQLITE_ONLY("it is about the key of a file");
     rk_make(path);
     store = rk_open(path, rk_old, 0);
-    T_STATUS(quipu_rekey(store, NULL, NULL, 0, NULL, &error), QUIPU_MISUSE);
+    patch.set = QUIPU_STORE_SET_KEY;
+    T_STATUS(quipu_store_update(store, &patch, NULL, &error), QUIPU_MISUSE);
     T_STATUS(rk_change(store, rk_new, PHRASE << 1, &error), QUIPU_MISUSE);
     T_STATUS(rk_change(store, "short", 0, &error), QUIPU_INVALID);
     assert_non_null(strstr(error.message, "32 bytes"));
@@ -183,7 +191,7 @@ static void what_is_no_new_key_is_refused(void **state)
     long_phrase[1024] = '\0';
     T_OK(rk_change(store, long_phrase, PHRASE, &error));
     T_OK(rk_change(store, rk_old, 0, &error));
-    T_STATUS(quipu_rekey(NULL, st_give_key, NULL, 0, NULL, &error), QUIPU_MISUSE);
+    T_STATUS(rk_change(NULL, rk_old, 0, &error), QUIPU_MISUSE);
     quipu_close(store);
     options.flags = QUIPU_OPEN_READ_ONLY;
     options.key = st_give_key;

@@ -340,7 +340,7 @@ static void a_flag_ends_a_call_that_waits_for_a_server(void **state)
     T_STATUS(quipu_tail_next(tail, -1, &call, &history, NULL), QUIPU_CANCELLED);
     assert_int_equal(kill(world->pid, SIGCONT), 0);
     quipu_tail_close(tail);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
 }
 
 /* Also when the server was away meanwhile. */
@@ -386,7 +386,7 @@ static void a_call_that_is_not_served_names_itself(void **state)
     /* These reach the store through functions that several public calls share. */
     T_STATUS(quipu_store_verify(world->store, 0, NULL, NULL, NULL, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_store_verify"));
-    T_STATUS(quipu_model_factor_get(world->store, QUIPU_STR("m"), NULL, &factor, &err),
+    T_STATUS(quipu_model_factor_get(world->store, QUIPU_STR("m"), NULL, NULL, &factor, &err),
              QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "quipu_model_factor_get"));
     T_OK(quipu_service_new(world->store, NULL, &service, NULL));
@@ -504,7 +504,7 @@ static void no_server_has_a_key_that_no_path_can_have(void **state)
 
         T_STATUS(quipu_session_create(world->store, &values, NULL, NULL, NULL), QUIPU_INVALID);
         T_STATUS(st_get_status(world->store, keys[i]), QUIPU_NOT_FOUND);
-        T_OK(quipu_session_delete(world->store, quipu_cstr(keys[i]), NULL, NULL));
+        T_OK(quipu_session_delete(world->store, quipu_cstr(keys[i]), NULL, NULL, NULL, NULL));
     }
 }
 
@@ -828,7 +828,7 @@ static void a_delete_behind_a_lost_answer_finds_what_it_deleted_gone(void **stat
 
         fake_listen(&fake);
         store = st_open(fake.uri);
-        T_STATUS(quipu_session_delete(store, K, NULL, NULL),
+        T_STATUS(quipu_session_delete(store, K, NULL, NULL, NULL, NULL),
                  lost == 0 ? QUIPU_NOT_FOUND : QUIPU_OK);
         assert_int_equal(fake.asked, lost + 1);
         quipu_close(store);

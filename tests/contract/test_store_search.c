@@ -438,7 +438,7 @@ static void a_fork_shows_its_user_what_another_users_session_holds(void **state)
     chatters(store, "ann 1", 3);
     options.app_name = QUIPU_STR("mail");
     options.user_id = QUIPU_STR("ann");
-    T_OK(quipu_session_delete(store, QUIPU_STR("bob 0"), NULL, &err)); /* hidden now */
+    T_OK(quipu_session_delete(store, QUIPU_STR("bob 0"), NULL, NULL, NULL, &err)); /* hidden now */
     assert_int_equal(pages(store, &options, "ann ", first), 4 + CROWD - 1 + 3);
 }
 
@@ -844,7 +844,7 @@ static void a_cancelled_search_stops(void **state)
     quipu_cancel_set(call.cancel);
     T_STATUS(quipu_search(store, &options, &call, &results, NULL), QUIPU_CANCELLED);
     T_STATUS(quipu_search_index(store, &call, NULL, NULL), QUIPU_CANCELLED);
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
 }
 
 int main(void)

@@ -119,7 +119,7 @@ static void every_other_call_works_over_a_damaged_index(void **state)
             fail_msg("%s%s: verify found %d, the last: %s", damage->sql ? damage->sql : "",
                      damage->table ? damage->table : "", heard.count, heard.text);
         }
-        T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, &err));
+        T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, NULL, NULL, &err));
         assert_int_equal(st_append(store, "kept", "goes on"), 8);
         st_create(store, "new");
         st_append(store, "new", "a needle that is new");
@@ -127,7 +127,7 @@ static void every_other_call_works_over_a_damaged_index(void **state)
         T_OK(quipu_session_compact(store, QUIPU_STR("kept"), 3, QUIPU_STR("short"), NULL, NULL,
                                    &err));
         T_OK(quipu_session_prune(store, QUIPU_STR("kept"), NULL, NULL, &err));
-        T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, &err));
+        T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, NULL, NULL, &err));
         mt_stream stream = mt_export(store, NULL);
         mt_free(&stream);
         T_OK(t_session_erase(store, QUIPU_STR("erased"), QUIPU_ERASE_QUICK, NULL, NULL, &err));
@@ -182,7 +182,7 @@ static void repair_makes_a_damaged_index_anew(void **state)
         mt_problems heard = {0};
         quipu_error err = {0};
 
-        if (quipu_session_delete(store, QUIPU_STR("gone"), NULL, &err) != QUIPU_OK) {
+        if (quipu_session_delete(store, QUIPU_STR("gone"), NULL, NULL, NULL, &err) != QUIPU_OK) {
             fail_msg("%zu: %s", i, err.message);
         }
         T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));

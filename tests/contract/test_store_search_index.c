@@ -59,7 +59,7 @@ static void a_store_without_search_leaves_the_work_to_others(void **state)
     assert_string_equal(found(other, "word"), "a:1 a:2 ");
     st_append(off, "a", "word three");
     assert_string_equal(found(other, "word"), "a:1 a:2 a:3 ");
-    T_OK(quipu_session_delete(off, QUIPU_STR("a"), NULL, &err));
+    T_OK(quipu_session_delete(off, QUIPU_STR("a"), NULL, NULL, NULL, &err));
     assert_string_equal(found(other, "word"), "");
     quipu_close(other);
     quipu_close(off);
@@ -195,7 +195,7 @@ static void deleted_text_is_never_found(void **state)
             assert_string_equal(found(store, "common"), "a:1 b:1 ");
         }
         st_append(store, "a", "another secret"); /* not indexed yet in lazy mode */
-        T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, &err));
+        T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, NULL, NULL, &err));
         assert_string_equal(found(store, "secret"), "");
         assert_string_equal(found(store, "common"), "b:1 ");
         st_create(store, "a");
@@ -279,7 +279,7 @@ static void a_rebuilt_index_finds_the_same(void **state)
     atomic_store(&t_pg_calm, false);
     assert_string_equal(found(store, "word"), "a:1 a:2 ");
     st_append(store, "a", "word three");
-    T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, NULL, NULL, &err));
     assert_string_equal(found(store, "word"), "");
     quipu_close(store);
 }
@@ -320,7 +320,7 @@ static void the_index_agrees_with_the_messages(void **state)
             snprintf(other, sizeof(other), "k%d", (int)t_random_below(&seed, 6));
             switch (t_random_below(&seed, 10)) {
             case 0:
-                (void)!quipu_session_delete(store, quipu_cstr(key), NULL, NULL);
+                (void)!quipu_session_delete(store, quipu_cstr(key), NULL, NULL, NULL, NULL);
                 break;
             case 1:
                 values = st_values(other);
@@ -428,11 +428,11 @@ static void a_deleted_parents_messages_are_found_through_its_forks(void **state)
     fork_at(store, "p", 1, "f");
     fork_at(store, "p", 2, "g");
     assert_string_equal(found(store, "word"), "p:1 p:2 p:3 ");
-    T_OK(quipu_session_delete(store, QUIPU_STR("p"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("p"), NULL, NULL, NULL, &err));
     assert_string_equal(found(store, "word"), "f:1 g:2 ");
-    T_OK(quipu_session_delete(store, QUIPU_STR("f"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("f"), NULL, NULL, NULL, &err));
     assert_string_equal(found(store, "word"), "g:1 g:2 ");
-    T_OK(quipu_session_delete(store, QUIPU_STR("g"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("g"), NULL, NULL, NULL, &err));
     assert_string_equal(found(store, "word"), "");
 }
 
@@ -475,7 +475,7 @@ static void starved(void *ctx)
     }
     quipu_free(results);
     assert_string_equal(found(store, "word"), "a:1 a:2 ");
-    T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, NULL, NULL, &err));
     assert_string_equal(found(store, "word"), "");
     quipu_close(store);
     t_fault_pause(false);

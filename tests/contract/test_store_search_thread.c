@@ -63,7 +63,7 @@ static void *create_and_delete(void *arg)
         values.messages = quipu_messages_of(&message, 1);
         if (quipu_session_create(self->store, &values, NULL, NULL, NULL) != QUIPU_OK ||
             count_of(self->store, "fleeting", "fleeting") != 1 ||
-            quipu_session_delete(self->store, values.key, NULL, NULL) != QUIPU_OK ||
+            quipu_session_delete(self->store, values.key, NULL, NULL, NULL, NULL) != QUIPU_OK ||
             quipu_search(self->store, &options, NULL, &results, NULL) != QUIPU_OK ||
             results->hits.count != 0) {
             self->failure = "fleeting";

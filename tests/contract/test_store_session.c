@@ -143,7 +143,7 @@ static void keys_that_are_no_text_are_refused(void **state)
         T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_INVALID);
         assert_string_equal(err.field, "key");
         T_STATUS(quipu_session_get(store, bad[i], NULL, NULL, &history, &err), QUIPU_INVALID);
-        T_STATUS(quipu_session_delete(store, bad[i], NULL, &err), QUIPU_INVALID);
+        T_STATUS(quipu_session_delete(store, bad[i], NULL, NULL, NULL, &err), QUIPU_INVALID);
     }
 }
 
@@ -270,19 +270,19 @@ static void get_or_create_creates_once_and_then_gets(void **state)
     quipu_error err = {0};
 
     values.model = QUIPU_STR("one");
-    T_OK(quipu_session_get_or_create(store, &values, NULL, &first, &created, &err));
+    T_OK(t_session_reuse(store, &values, NULL, &first, &created, &err));
     assert_true(created);
     T_STR(first->session->model, "one");
     st_append_many(store, "k", 2);
     values.model = QUIPU_STR("two");
-    T_OK(quipu_session_get_or_create(store, &values, NULL, &second, &created, &err));
+    T_OK(t_session_reuse(store, &values, NULL, &second, &created, &err));
     assert_false(created);
     T_STR(second->session->model, "one");
     assert_int_equal(second->messages.count, 2);
     assert_memory_equal(&first->session->uid, &second->session->uid, sizeof(quipu_uuid));
     quipu_free(first);
     quipu_free(second);
-    T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
+    T_OK(t_session_reuse(store, &values, NULL, NULL, NULL, &err));
 }
 
 /* ---- update -----------------------------------------------------------------------------------
@@ -407,14 +407,14 @@ static void delete_removes_messages_and_memories_and_is_repeatable(void **state)
     st_append_many(store, "other", 3);
     T_OK(t_memory_save(store, &seen, NULL, NULL, &err));
     T_OK(t_memory_save(store, &thought, NULL, NULL, &err));
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, &err));
     T_STATUS(st_get_status(store, "k"), QUIPU_NOT_FOUND);
     for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
         T_OK(t_memory_list(store, (quipu_memory_kind)kind, QUIPU_STR("k"), 0, NULL, &list, &err));
         assert_int_equal(list->memories.count, 0);
         quipu_free(list);
     }
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, &err));
     quipu_history *other = st_get(store, "other", NULL);
     assert_int_equal(other->messages.count, 3);
     quipu_free(other);
@@ -427,7 +427,7 @@ static void recreated_session_has_a_new_uid_and_starts_at_one(void **state)
     st_create(store, "k");
     quipu_history *before = st_get(store, "k", NULL);
     st_append_many(store, "k", 3);
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, NULL));
     st_create(store, "k");
     quipu_history *after = st_get(store, "k", NULL);
     assert_memory_not_equal(&before->session->uid, &after->session->uid, sizeof(quipu_uuid));

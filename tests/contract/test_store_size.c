@@ -77,7 +77,7 @@ static void full_store_reads_and_deletes_but_does_not_write(void **state)
         quipu_free(results);
         mt_clean(store);
 
-        T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+        T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, &err));
         assert_int_equal(st_get_status(store, "k"), QUIPU_NOT_FOUND);
         st_create(store, "k"); /* there is room again */
         st_append_many(store, "k", 20);

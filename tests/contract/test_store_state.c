@@ -106,7 +106,7 @@ static void a_deleted_session_is_not_named_any_more(void **state)
 
     (void)state;
     quipu_free(list);
-    T_OK(quipu_session_delete(world->store, QUIPU_STR(KEY), NULL, NULL));
+    T_OK(quipu_session_delete(world->store, QUIPU_STR(KEY), NULL, NULL, NULL, NULL));
     list = state_of(world->store, "adk:app/user/t");
     assert_int_equal(list->entries.count, 2);
     check(list, 0, QUIPU_SCOPE_APP, "tier", "2", NULL, 0, NULL);

@@ -157,7 +157,7 @@ static void tail_ends_with_its_session(void **state)
 
     st_create(store, "k");
     quipu_tail *tail = tail_open(store, "k", 0);
-    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL, NULL, NULL));
     T_STATUS(quipu_tail_next(tail, WAIT_MS, NULL, &batch, &err), QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "\"k\""));
     /* For good, also when another session has the key. */
@@ -175,7 +175,7 @@ static void tail_does_not_pass_to_a_new_session_of_the_key(void **state)
 
     st_create(store, "k");
     quipu_tail *tail = tail_open(store, "k", 0);
-    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL, NULL, NULL));
     st_create(store, "k");
     st_append_many(store, "k", 1);
     T_STATUS(quipu_tail_next(tail, 0, NULL, &batch, NULL), QUIPU_NOT_FOUND);
@@ -233,7 +233,7 @@ static void cancelled_tail_says_so(void **state)
     T_STATUS(quipu_tail_next(tail, -1, &call, &batch, NULL), QUIPU_CANCELLED);
     st_append_many(store, "k", 1);
     assert_int_equal(tail_batch(tail, 1, 0), 1); /* it goes on */
-    quipu_cancel_free(call.cancel);
+    quipu_free(call.cancel);
     quipu_tail_close(tail);
 }
 
@@ -455,8 +455,9 @@ static void feed_records_every_kind_of_change(void **state)
     patch.set = QUIPU_SET_MODEL;
     patch.model = QUIPU_STR("m");
     T_OK(quipu_session_update(store, K, &patch, NULL, NULL, NULL));
-    T_OK(quipu_session_delete(store, K, NULL, NULL));
-    T_OK(quipu_session_delete(store, K, NULL, NULL)); /* nothing was there: nothing to report */
+    T_OK(quipu_session_delete(store, K, NULL, NULL, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL, NULL,
+                              NULL)); /* nothing was there: nothing to report */
     values.ttl_ms = 1;
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     st_nap();

@@ -153,7 +153,7 @@ static void waiting_tail_can_be_cancelled(void **state)
     quipu_cancel_set(part.cancel);
     assert_int_equal(pthread_join(thread, NULL), 0);
     T_STATUS(part.status, QUIPU_CANCELLED);
-    quipu_cancel_free(part.cancel);
+    quipu_free(part.cancel);
 }
 
 int main(void)

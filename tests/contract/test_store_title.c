@@ -145,7 +145,7 @@ static void a_fork_before_the_first_user_message_has_no_first_words(void **state
     mt_fork(store, "s", 0, "none");
     mt_fork(store, "s", 1, "greeted");
     mt_fork(store, "s", 2, "asked");
-    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     title_check(store, "none", NULL, NULL);
     title_check(store, "greeted", NULL, NULL);
     title_check(store, "asked", NULL, "How many?");
@@ -205,7 +205,7 @@ static void a_renewed_session_has_neither(void **state)
     st_create(store, "s");
     T_OK(title_set(store, QUIPU_STR("Zebras")));
     st_append(store, "s", "How many?");
-    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("s"), NULL, NULL, NULL, NULL));
     st_create(store, "s");
     title_check(store, "s", NULL, NULL);
     quipu_close(store);

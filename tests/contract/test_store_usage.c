@@ -390,7 +390,7 @@ static void a_deleted_session_leaves_no_usage(void **state)
     quipu_usage_report *report;
 
     fill(store);
-    T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, NULL, NULL, NULL));
     report = usage(store, query);
     check_row(report, 0, NULL, NULL, 0, 70, 0, 1, 2);
     quipu_free(report);

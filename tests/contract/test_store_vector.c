@@ -446,12 +446,12 @@ static void a_fork_finds_what_it_shares_also_after_its_parent_is_deleted(void **
                                  "f:3 ", 4),
                          0);
         if (deleted == 0) {
-            T_OK(quipu_session_delete(self->store, quipu_cstr("a"), NULL, &err));
+            T_OK(quipu_session_delete(self->store, quipu_cstr("a"), NULL, NULL, NULL, &err));
             assert_int_equal(vt_rows(self, NULL), 3); /* 3 and 4 were the parent's alone */
             mt_clean(self->store);
         }
     }
-    T_OK(quipu_session_delete(self->store, quipu_cstr("f"), NULL, &err));
+    T_OK(quipu_session_delete(self->store, quipu_cstr("f"), NULL, NULL, NULL, &err));
     assert_int_equal(vt_rows(self, NULL), 0);
 }
 
@@ -470,7 +470,7 @@ static void vectors_go_with_their_messages(void **state)
     vt_talk(self->store, "erased");
     vt_talk(self->store, "kept");
     assert_int_equal(vt_fill(self, "one"), 16);
-    T_OK(quipu_session_delete(self->store, quipu_cstr("deleted"), NULL, &err));
+    T_OK(quipu_session_delete(self->store, quipu_cstr("deleted"), NULL, NULL, NULL, &err));
     assert_int_equal(vt_rows(self, NULL), 12);
     vt_prune(self->store, "pruned");
     assert_int_equal(vt_rows(self, NULL), 9);
@@ -602,7 +602,7 @@ static void vt_deletes(vt_fake *self)
     quipu_error err = {0};
 
     self->before = NULL;
-    T_OK(quipu_session_delete(self->store, quipu_cstr("a"), NULL, &err));
+    T_OK(quipu_session_delete(self->store, quipu_cstr("a"), NULL, NULL, NULL, &err));
 }
 
 static void vt_prunes(vt_fake *self)

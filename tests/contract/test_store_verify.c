@@ -308,7 +308,7 @@ static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
     st_create(store, "hidden");
     st_append_many(store, "hidden", 3);
     mt_fork(store, "hidden", 2, "of hidden");
-    T_OK(quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL, NULL, NULL));
     observe_and_send(store);
     leave_purge(path);
     mt_clean(store);
@@ -407,7 +407,7 @@ static void no_damage_ends_the_program(void **state)
             if (quipu_session_get(store, key, NULL, NULL, &history, &err) == QUIPU_OK) {
                 quipu_free(history);
             }
-            refused += quipu_session_delete(store, key, NULL, &err) != QUIPU_OK;
+            refused += quipu_session_delete(store, key, NULL, NULL, NULL, &err) != QUIPU_OK;
         }
         refused += quipu_store_sweep(store, NULL, NULL, &err) != QUIPU_OK;
         quipu_close(store);
@@ -485,7 +485,7 @@ static void counter_behind_the_highest_number_is_found_and_mended(void **state)
         mt_clean(store);
         /* Numbers go on behind the highest, also when its row is gone. */
         highest = highest_session(path);
-        T_OK(quipu_session_delete(store, QUIPU_STR("of hidden"), NULL, NULL));
+        T_OK(quipu_session_delete(store, QUIPU_STR("of hidden"), NULL, NULL, NULL, NULL));
         st_create(store, "after");
         st_append_many(store, "after", 2);
         assert_true(highest_session(path) > highest);
@@ -551,7 +551,8 @@ static void prune_refuses_a_summary_that_covers_what_follows_it(void **state)
            "NULL");
     T_STATUS(quipu_session_prune(store, key, NULL, &removed, &err), QUIPU_CORRUPT);
     assert_int_equal(removed, -1);
-    T_OK(quipu_session_uncompact(store, key, NULL, &err));
+    T_OK(quipu_session_compact(store, key, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
+                               &err));
     quipu_history *history = st_get(store, "plain", NULL);
     st_check_whole(history);
     assert_int_equal(history->messages.count, 6);
@@ -602,8 +603,8 @@ static void hidden_session_whose_shared_past_was_pruned_is_sound(void **state)
     T_OK(quipu_session_fork(store, QUIPU_STR("fork"), 4, &values, NULL, NULL, &err));
     T_OK(quipu_session_compact(store, QUIPU_STR("leaf"), 3, QUIPU_STR("sum"), NULL, NULL, &err));
     T_OK(quipu_session_prune(store, QUIPU_STR("leaf"), NULL, NULL, &err));
-    T_OK(quipu_session_delete(store, QUIPU_STR("parent"), NULL, &err));
-    T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("parent"), NULL, NULL, NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, NULL, NULL, &err));
     T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
     quipu_close(store);
@@ -682,7 +683,7 @@ static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
     quipu_cancel_set(cancel);
     call.cancel = cancel;
     T_STATUS(quipu_store_verify(store, 0, NULL, NULL, &call, NULL, &err), QUIPU_CANCELLED);
-    quipu_cancel_free(cancel);
+    quipu_free(cancel);
     quipu_close(store);
 }
 

@@ -129,7 +129,7 @@ static void a_cancel_flag_ends_it(void **state)
     quipu_cancel_set(one.cancel);
     (void)qp_thread_join(thread);
     assert_int_equal(one.status, QUIPU_CANCELLED);
-    quipu_cancel_free(one.cancel);
+    quipu_free(one.cancel);
 }
 
 static void nonsense_is_refused(void **state)

@@ -358,9 +358,11 @@ static void summaries_that_are_not_the_newest_are_not_in_the_window(void **state
     ht_script(store, "k", "ua");
     assert_int_equal(ht_compact(store, "k", 4, "second"), 8);
     CHECK_WINDOW(store, 1000, 0, "8 6 7", false, false);
-    T_OK(quipu_session_uncompact(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("k"), QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0},
+                               NULL, NULL, &err));
     CHECK_WINDOW(store, 1000, 0, "5 3 4 6 7", false, false);
-    T_OK(quipu_session_uncompact(store, QUIPU_STR("k"), NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("k"), QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0},
+                               NULL, NULL, &err));
     CHECK_WINDOW(store, 1000, 0, "1 2 3 4 6 7", false, false);
     CHECK_WINDOW(store, tokens_from(store, 3), 0, "3 4 6 7", false, false);
 }

@@ -97,7 +97,8 @@ static void talk_check_store(quipu_store *store, const talk *self, const qp_tool
 
         T_STATUS(status, cut ? QUIPU_INVALID : QUIPU_OK);
         if (!cut) {
-            T_OK(quipu_session_uncompact(store, QUIPU_STR("k"), NULL, &err));
+            T_OK(quipu_session_compact(store, QUIPU_STR("k"), QUIPU_COMPACT_UNDO,
+                                       (quipu_str){NULL, 0}, NULL, NULL, &err));
         }
     }
 }

@@ -38,20 +38,20 @@ static void unknown_is_settled_by_repeating(const char *event, bool written, siz
     fail_next_sync();
     T_STATUS(try_append(session, event), QUIPU_UNKNOWN);
     faultvfs_arm((faultvfs_plan){0});
-    assert_int_equal(quipu_live_event_count(session), 0);
+    assert_int_equal(t_live_event_count(session), 0);
     adk_check_state(world, session, "{\"n\":0}");
     other = adk_get(world, "u", "s", NULL);
     if (written) { /* as if the commit had come through */
         (void)adk_append(other, event);
     }
     (void)adk_append(session, event);
-    assert_int_equal(quipu_live_event_count(session), events);
+    assert_int_equal(t_live_event_count(session), events);
     adk_check_state(world, session, "{\"n\":1}");
     assert_true(adk_append(session, event).repeated);
     assert_int_equal(t_live_revision(session, NULL), 1);
     quipu_live_free(other);
     other = adk_get(world, "u", "s", NULL);
-    assert_int_equal(quipu_live_event_count(other), events);
+    assert_int_equal(t_live_event_count(other), events);
     adk_check_state(world, other, "{\"n\":1}");
     quipu_live_free(other);
     quipu_live_free(session);
@@ -86,7 +86,7 @@ static void full_disk_changes_neither_store_nor_memory(void **state)
     faultvfs_room(0);
     T_STATUS(try_append(session, adk_says(world, "e2", "user", "two", 2)), QUIPU_FULL);
     T_STATUS(try_append(session, STATE_EVENT), QUIPU_FULL);
-    assert_int_equal(quipu_live_event_count(session), 1);
+    assert_int_equal(t_live_event_count(session), 1);
     adk_check_state(world, session, "{}");
     faultvfs_room(-1);
     assert_int_equal(adk_append(session, adk_says(world, "e2", "user", "two", 2)).seq, 2);

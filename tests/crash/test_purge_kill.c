@@ -54,7 +54,7 @@ static void victim(const char *path, int to)
     options.log_ctx = &to;
     options.log_level = QUIPU_LOG_DEBUG;
     if (quipu_open(path, &options, &store, NULL) != QUIPU_OK ||
-        quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL) != QUIPU_OK) {
+        quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, NULL) != QUIPU_OK) {
         _exit(1);
     }
     for (;;) { /* it may have been too quick for the parent */
@@ -107,7 +107,7 @@ static void a_sweep_finishes_what_a_killed_delete_left(void **state)
         assert_int_equal(st_get_status(store, "k"), QUIPU_NOT_FOUND);
         assert_true(strncmp(found(store, WORD), "fork:", 5) == 0);
         qp_time_step(60000);
-        T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, &err));
+        T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, NULL, NULL, &err));
         T_OK(quipu_store_sweep(store, NULL, NULL, &err));
         qp_time_step(0);
         mt_clean(store);

@@ -83,7 +83,7 @@ static quipu_status run_get_or_create(quipu_store *store, quipu_error *err)
 
     fault_messages(messages);
     values.messages = quipu_messages_of(messages, 2);
-    return quipu_session_get_or_create(store, &values, NULL, NULL, NULL, err);
+    return t_session_reuse(store, &values, NULL, NULL, NULL, err);
 }
 
 static bool done_two(quipu_store *store)
@@ -162,7 +162,7 @@ static void prepare_full_session(quipu_store *store)
 
 static quipu_status run_delete(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_delete(store, K, NULL, err);
+    return quipu_session_delete(store, K, NULL, NULL, NULL, err);
 }
 
 static bool done_delete(quipu_store *store)

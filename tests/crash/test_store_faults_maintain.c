@@ -63,7 +63,8 @@ static void prepare_compacted(quipu_store *store)
 
 static quipu_status run_uncompact(quipu_store *store, quipu_error *err)
 {
-    quipu_status status = quipu_session_uncompact(store, K, NULL, err);
+    quipu_status status =
+        quipu_session_compact(store, K, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL, err);
 
     return status == QUIPU_NOT_FOUND ? QUIPU_OK : status; /* undone, after an unknown outcome */
 }
@@ -203,7 +204,10 @@ static void prepare_tree(quipu_store *store)
 
 static quipu_status run_delete_tree(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_delete_tree(store, K, NULL, NULL, err);
+    return quipu_session_delete(store, K,
+                                &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                        .flags = QUIPU_DELETE_TREE},
+                                NULL, NULL, err);
 }
 
 static bool done_delete_tree(quipu_store *store)
@@ -443,12 +447,12 @@ static bool maintain_state_is(quipu_store *store, const char *text, size_t event
 
     T_OK(quipu_service_get(service, &maintain_ref, NULL, NULL, &session, NULL));
     assert_non_null(session);
-    T_OK(quipu_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
+    T_OK(t_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
     bool after = quipu_str_eq(state.text, quipu_cstr(text));
     if (!after) {
         T_STR(state.text, "{\"a\":0,\"gone\":1}");
     }
-    assert_int_equal(quipu_live_event_count(session), after ? events : 0);
+    assert_int_equal(t_live_event_count(session), after ? events : 0);
     quipu_arena_free(&arena);
     quipu_live_free(session);
     quipu_service_free(service);

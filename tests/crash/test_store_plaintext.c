@@ -4,6 +4,7 @@
  * and what lies in the folder meanwhile and afterwards is searched. The same watch finds the texts
  * of a plain store in each kind of file: it can see. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -140,7 +141,7 @@ static void pt_append(quipu_store *store, const char *key, int count)
         (void)snprintf(text + i, sizeof(PLANTED) + 1, "%s ", PLANTED);
     }
     values.title = QUIPU_STR(PLANTED " title");
-    T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
+    T_OK(t_session_reuse(store, &values, NULL, NULL, NULL, &err));
     for (int i = 0; i < count; i++) {
         (void)st_append(store, key, text);
         (void)st_append(store, key, PLANTED " and what is searched");

@@ -66,7 +66,7 @@ static void power_scratch(power_run *run)
     (void)snprintf(key, sizeof(key), "s%d", at);
     run->busy = at;
     if (run->acks.scratch[at]) {
-        T_OK(quipu_session_delete(run->store, quipu_cstr(key), NULL, NULL));
+        T_OK(quipu_session_delete(run->store, quipu_cstr(key), NULL, NULL, NULL, NULL));
     } else {
         quipu_session_new values = st_values(key);
         quipu_message messages[2] = {st_says(QUIPU_ROLE_USER, "a"),

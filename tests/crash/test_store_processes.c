@@ -1,6 +1,7 @@
 /* Many processes with many threads on one file: every append is stored once, each writer's in its
  * order, without gaps, and nobody sees an error. */
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -127,9 +128,8 @@ static void first_openers_of_a_fresh_file_all_get_in(void **state)
                 quipu_store *store = NULL;
                 quipu_session_new values = st_values("shared");
                 quipu_error err = {0};
-                bool right =
-                    quipu_open(path, NULL, &store, &err) == QUIPU_OK &&
-                    quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err) == QUIPU_OK;
+                bool right = quipu_open(path, NULL, &store, &err) == QUIPU_OK &&
+                             t_session_reuse(store, &values, NULL, NULL, NULL, &err) == QUIPU_OK;
                 if (!right) {
                     (void)fprintf(stderr, "opener %d: %s\n", i, err.message);
                 }

@@ -5,6 +5,30 @@
 
 #include <quipu/adk.h>
 
+/* Gets the session, or creates it; says which, when it is asked for. */
+static inline quipu_status t_session_reuse(quipu_store *store, const quipu_session_new *given,
+                                           const quipu_call_options *call,
+                                           quipu_history **ret_history, bool *ret_created,
+                                           quipu_error *reterr)
+{
+    const bool wants = ret_history != NULL || ret_created != NULL;
+    quipu_session_new values = *given;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    values.flags = QUIPU_CREATE_OR_GET;
+    status = quipu_session_create(store, &values, call, wants ? &history : NULL, reterr);
+    if (status == QUIPU_OK && ret_created != NULL) {
+        *ret_created = history->created;
+    }
+    if (status == QUIPU_OK && ret_history != NULL) {
+        *ret_history = history;
+    } else {
+        quipu_free(history);
+    }
+    return status;
+}
+
 static inline quipu_status t_message_json(const quipu_message *message, quipu_arena *arena,
                                           quipu_str *ret_json, quipu_error *reterr)
 {
@@ -130,6 +154,98 @@ static inline quipu_status t_session_rewind(quipu_store *store, quipu_str key, i
     return quipu_session_fork(store, key, seq, &values, call, NULL, reterr);
 }
 
+static inline quipu_status t_live_head(quipu_live *session, quipu_arena *arena,
+                                       quipu_session_head *ret_head, quipu_error *reterr)
+{
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_status status = quipu_live_get(session, NULL, arena, &got, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_head = *got.head;
+    }
+    return status;
+}
+
+static inline size_t t_live_event_count(quipu_live *session)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_status status = quipu_live_get(session, NULL, &arena, &got, NULL);
+
+    quipu_arena_free(&arena);
+    return status == QUIPU_OK ? got.count : 0;
+}
+
+/* One event; QUIPU_NOT_FOUND: there is none at this place. */
+static inline quipu_status t_live_event(quipu_live *session, size_t index, quipu_arena *arena,
+                                        quipu_json *ret_event, quipu_error *reterr)
+{
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_status status;
+
+    query.flags = QUIPU_LIVE_EVENTS;
+    query.first = index;
+    query.limit = 1;
+    status = quipu_live_get(session, &query, arena, &got, reterr);
+    if (status == QUIPU_OK && got.events.count == 0) {
+        return QUIPU_NOT_FOUND;
+    }
+    if (status == QUIPU_OK) {
+        *ret_event = *quipu_json_at(got.events, 0);
+    }
+    return status;
+}
+
+/* The state, or with a name that is not absent the value of this name. */
+static inline quipu_status t_live_state(quipu_live *session, quipu_str name, quipu_arena *arena,
+                                        quipu_json *ret_state, quipu_error *reterr)
+{
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
+    quipu_status status;
+
+    query.flags = QUIPU_LIVE_STATE;
+    query.name = name;
+    status = quipu_live_get(session, &query, arena, &got, reterr);
+    if (status == QUIPU_OK) {
+        *ret_state = got.state;
+    }
+    return status;
+}
+
+/* Head, state and all events. */
+static inline quipu_status t_live_snapshot(quipu_live *session, quipu_arena *arena,
+                                           quipu_snapshot *ret_snapshot, quipu_error *reterr)
+{
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+
+    query.flags = QUIPU_LIVE_EVENTS | QUIPU_LIVE_STATE;
+    return quipu_live_get(session, &query, arena, ret_snapshot, reterr);
+}
+
+/* A child is merged by a summary, or event by event; or discarded for a reason. */
+static inline quipu_status t_live_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
+                                        quipu_str by, const quipu_call_options *call,
+                                        quipu_error *reterr)
+{
+    quipu_child_end end = QUIPU_CHILD_END_INIT;
+
+    end.summary = summary;
+    end.author = by;
+    return quipu_live_end_child(parent, child, &end, call, reterr);
+}
+
+static inline quipu_status t_live_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
+                                          const quipu_call_options *call, quipu_error *reterr)
+{
+    quipu_child_end end = QUIPU_CHILD_END_INIT;
+
+    end.flags = QUIPU_CHILD_DISCARD;
+    end.reason = reason;
+    return quipu_live_end_child(parent, child, &end, call, reterr);
+}
+
 /* The names of a live session, in the arena, and its time; either may be NULL. */
 static inline quipu_status t_live_identity(quipu_live *session, quipu_arena *arena,
                                            quipu_session_ref *ret_ref, quipu_time *ret_time,
@@ -137,7 +253,7 @@ static inline quipu_status t_live_identity(quipu_live *session, quipu_arena *are
 {
     quipu_arena own = QUIPU_ARENA_INIT;
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
-    quipu_status status = quipu_live_head(session, arena != NULL ? arena : &own, &head, reterr);
+    quipu_status status = t_live_head(session, arena != NULL ? arena : &own, &head, reterr);
 
     if (status == QUIPU_OK && ret_ref != NULL) {
         *ret_ref = head.ref;
@@ -155,7 +271,7 @@ static inline int64_t t_live_revision(quipu_live *session, int64_t *ret_stored)
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
 
-    if (quipu_live_head(session, &arena, &head, NULL) != QUIPU_OK) {
+    if (t_live_head(session, &arena, &head, NULL) != QUIPU_OK) {
         head.revision = -1;
     } else if (ret_stored != NULL) {
         *ret_stored = head.stored;

@@ -76,6 +76,7 @@ typedef enum t_fault_mode {
 /* Replace the library's allocator by one that counts and can fail; remove restores the default.
  * Remove asserts that no block is alive. */
 void t_fault_install(void);
+void t_fault_uninstall(void); /* memory that is still in use may be freed by the one before */
 void t_fault_remove(void);
 
 /* Let the Nth allocation from now fail (1: the next one); 0 disarms. */

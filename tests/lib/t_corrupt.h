@@ -234,8 +234,12 @@ static inline quipu_status t_corrupt_fill_rest(quipu_store *store)
     status = status == QUIPU_OK ? t_corrupt_say(store, "one", 13, 13) : status;
     status = status == QUIPU_OK ? t_corrupt_send(store) : status;
     status = status == QUIPU_OK ? t_corrupt_observe(store) : status;
-    return status == QUIPU_OK ? quipu_model_factor_learn(store, QUIPU_STR("model"), 1000, 1200,
-                                                         NULL, &factor, NULL)
+    return status == QUIPU_OK ? quipu_model_factor_get(
+                                    store, QUIPU_STR("model"),
+                                    &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                          .estimated = 1000,
+                                                          .reported = 1200},
+                                    NULL, &factor, NULL)
                               : status;
 }
 
@@ -251,8 +255,9 @@ static inline quipu_status t_corrupt_fill(quipu_store *store)
     status = status == QUIPU_OK ? t_corrupt_create(store, "hidden") : status;
     status = status == QUIPU_OK ? t_corrupt_say(store, "hidden", 1, 6) : status;
     status = status == QUIPU_OK ? t_corrupt_fork(store, "hidden", 4, "orphan") : status;
-    status =
-        status == QUIPU_OK ? quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL) : status;
+    status = status == QUIPU_OK
+                 ? quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL, NULL, NULL)
+                 : status;
     status = status == QUIPU_OK ? t_corrupt_create(store, "compact") : status;
     status = status == QUIPU_OK ? t_corrupt_say(store, "compact", 1, 10) : status;
     status = status == QUIPU_OK ? quipu_session_compact(store, QUIPU_STR("compact"), 6,
@@ -361,10 +366,14 @@ static inline const char *t_corrupt_verbs(quipu_store *store, t_bytes *scratch)
     T_CORRUPT_CALL("fork",
                    quipu_session_fork(store, QUIPU_STR("fork"), 9, &values, &call, NULL, &err));
     T_CORRUPT_CALL("prune", quipu_session_prune(store, QUIPU_STR("compact"), &call, NULL, &err));
-    T_CORRUPT_CALL("rm", quipu_session_delete(store, QUIPU_STR("orphan"), &call, &err));
+    T_CORRUPT_CALL("rm", quipu_session_delete(store, QUIPU_STR("orphan"), NULL, &call, NULL, &err));
     T_CORRUPT_CALL("repair", t_oracle_verify(store, QUIPU_VERIFY_REPAIR, &clean, &err));
     T_CORRUPT_CALL("verify", t_oracle_verify(store, 0, &clean, &err));
-    T_CORRUPT_CALL("tree", quipu_session_delete_tree(store, QUIPU_STR("one"), &call, NULL, &err));
+    T_CORRUPT_CALL("tree", quipu_session_delete(
+                               store, QUIPU_STR("one"),
+                               &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                       .flags = QUIPU_DELETE_TREE},
+                               &call, NULL, &err));
     T_CORRUPT_CALL("rm of all", t_oracle_sessions(store, t_oracle_remove, &err));
 #undef T_CORRUPT_CALL
     return wrong;

@@ -58,13 +58,24 @@ static void *t_fault_realloc(void *ctx, void *p, size_t size)
     return block;
 }
 
+static quipu_allocator t_fault_before; /* the one that it took the place of */
+
 void t_fault_install(void)
 {
     const quipu_allocator allocator = {NULL, t_fault_realloc};
+    quipu_allocator before;
 
     t_fault_arm(0, T_FAULT_ONCE);
     t_fault.live = 0;
-    T_OK(quipu_set_allocator(&allocator));
+    T_OK(quipu_set_allocator(&allocator, &before));
+    if (before.realloc != t_fault_realloc) {
+        t_fault_before = before;
+    }
+}
+
+void t_fault_uninstall(void)
+{
+    T_OK(quipu_set_allocator(&t_fault_before, NULL));
 }
 
 void t_fault_remove(void)
@@ -72,7 +83,7 @@ void t_fault_remove(void)
     int64_t live = t_fault_live();
 
     t_fault_arm(0, T_FAULT_ONCE);
-    T_OK(quipu_set_allocator(NULL));
+    t_fault_uninstall();
     assert_int_equal(live, 0);
 }
 

@@ -189,7 +189,7 @@ static inline quipu_status t_oracle_remove(quipu_store *store, quipu_str key, qu
 {
     const quipu_call_options call = t_oracle_call();
 
-    return quipu_session_delete(store, key, &call, err);
+    return quipu_session_delete(store, key, NULL, &call, NULL, err);
 }
 
 static inline quipu_status t_oracle_search(quipu_store *store, quipu_error *err)

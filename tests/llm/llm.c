@@ -209,7 +209,7 @@ static void talk_of_three_turns_is_kept_by_the_store(void **state)
     T_STR(quipu_message_at(history->messages, 2)->content, "What colour is it?");
     assert_int_equal(quipu_message_at(history->messages, 5)->role, QUIPU_ROLE_ASSISTANT);
     assert_true(quipu_message_at(history->messages, 5)->content.n > 0);
-    T_OK(quipu_model_factor_get(store, QUIPU_STR("local"), NULL, &factor, NULL));
+    T_OK(quipu_model_factor_get(store, QUIPU_STR("local"), NULL, NULL, &factor, NULL));
     printf("one estimated token is %.3f of the model's, by %lld reports\n",
            (double)factor.ppm / QUIPU_FACTOR_ONE, (long long)factor.samples);
     assert_true(factor.samples > 0 || seen.estimated < QUIPU_FACTOR_TOKENS_MIN);
@@ -269,7 +269,7 @@ static void turn_that_is_cancelled_keeps_what_was_said(void **state)
     assert_int_equal(quipu_message_at(history->messages, 1)->mark, QUIPU_MARK_TIMEOUT);
     assert_int_equal(quipu_message_at(history->messages, 1)->content.n, seen.text_bytes);
     quipu_free(history);
-    quipu_cancel_free(seen.cancel);
+    quipu_free(seen.cancel);
     seen = (llm_seen){.texts = 0};
     T_OK(llm_turn(store, provider, "Go on.", NULL, &seen));
     quipu_close(store);
@@ -378,7 +378,7 @@ static void call_is_cancelled_in_the_middle_and_the_next_one_answers(void **stat
     request.max_tokens = 8;
     T_OK(quipu_model_generate(provider, &request, NULL, NULL, &arena, &response, NULL));
     assert_int_equal(response.finish, QUIPU_FINISH_LENGTH);
-    quipu_cancel_free(seen.cancel);
+    quipu_free(seen.cancel);
     quipu_arena_free(&arena);
     quipu_provider_close(provider);
 }
@@ -437,7 +437,7 @@ static void whole_answer_schema_and_models_work(void **state)
     T_OK(quipu_model_generate(provider, &request, &options, NULL, &arena, &response, NULL));
     printf("%.*s\n", (int)response.text.n, response.text.p);
     assert_non_null(strstr(response.text.p, "\"legs\""));
-    T_OK(quipu_provider_models(provider, NULL, &arena, &list, NULL));
+    T_OK(provider->list(provider->ctx, NULL, &arena, &list, NULL));
     assert_true(list.count >= 1);
     quipu_arena_free(&arena);
     quipu_provider_close(provider);

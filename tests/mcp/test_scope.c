@@ -230,7 +230,7 @@ static void one_user_is_all_that_its_server_shows(void **state)
     quipu_error err = {0};
 
     scope_fill(world);
-    T_OK(quipu_session_delete(world->store, QUIPU_STR("adk:shop/ann/2"), NULL, &err));
+    T_OK(quipu_session_delete(world->store, QUIPU_STR("adk:shop/ann/2"), NULL, NULL, NULL, &err));
     scope_serve(world, "shop", "ann", NULL);
     scope_try_all(world);
     scope_try_session(world, "adk:shop/bob/1");

@@ -489,7 +489,7 @@ static void a_leader_that_is_cancelled_while_it_waits_for_locks_fails_nobody_els
     bt_check(&w->way, "L~L+"); /* a makes no second attempt */
     check_member(&a, QUIPU_CANCELLED, "");
     check_member(&b, QUIPU_OK, "L");
-    quipu_cancel_free(a.call.cancel);
+    quipu_free(a.call.cancel);
     release(other);
     assert_int_equal(bt_revision(w->store, "a"), 0);
 }
@@ -769,7 +769,7 @@ static void tries_end_when_the_call_is_cancelled(void **state)
     bt_check(&w->way, "L~X~X~");
     T_STATUS(a.status, QUIPU_CANCELLED);
     assert_non_null(strstr(a.err.message, "cancelled before another try"));
-    quipu_cancel_free(a.call.cancel);
+    quipu_free(a.call.cancel);
 }
 
 /* An outcome that was unknown once stays so, and so does what was said of it. */

@@ -84,12 +84,16 @@ static void forks_and_deletes_do_not_wait_for_a_writer_of_another_session(void *
     pg = hold_other(uri);
     mt_fork(store, "k", 4, "f");
     mt_fork(store, "f", 3, "g");
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL)); /* it becomes hidden */
-    T_OK(quipu_search_index(store, NULL, NULL, NULL));             /* and is indexed all the same */
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL,
+                              NULL));                  /* it becomes hidden */
+    T_OK(quipu_search_index(store, NULL, NULL, NULL)); /* and is indexed all the same */
     st_append_many(store, "g", 2);
-    T_OK(quipu_session_delete_tree(store, QUIPU_STR("f"), NULL, &removed, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("f"),
+                              &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                                      .flags = QUIPU_DELETE_TREE},
+                              NULL, &removed, NULL));
     assert_int_equal(removed, 2);
-    T_OK(quipu_session_delete(store, QUIPU_STR("none"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("none"), NULL, NULL, NULL, NULL));
     assert_int_equal(exclusive(store), 0);
     cl_release(pg);
     assert_int_equal(cl_ask(uri, "SELECT COUNT(*) FROM sessions"), 1);
@@ -118,7 +122,7 @@ static void a_long_delete_and_a_sweep_do_not_wait_for_a_writer_of_another_sessio
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     st_nap();
     pg = hold_other(uri);
-    T_OK(quipu_session_delete(store, QUIPU_STR("long"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("long"), NULL, NULL, NULL, NULL));
     values.ttl_ms = -1;
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL)); /* over an expired one */
     T_OK(quipu_store_sweep(store, NULL, &removed, NULL));
@@ -177,7 +181,7 @@ static void the_feed_does_not_wait_for_a_writer_of_another_session(void **state)
     patch.model = QUIPU_STR("m");
     T_OK(quipu_session_update(store, QUIPU_STR("k"), &patch, NULL, NULL, NULL));
     mt_fork(store, "k", 2, "f");
-    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL, NULL, NULL));
     assert_int_equal(exclusive(store), 0);
     cl_release(pg);
     assert_int_equal(feed_rows(uri, "created"), 2);
@@ -208,10 +212,10 @@ static void a_delete_waits_for_another_one_of_its_family(void **state)
     mt_fork(store, "f", 1, "g");
     pg = cl_hold(uri, "SELECT 1 FROM ent_numbers n, sessions s WHERE s.key = 'k' AND n.name = "
                       "'number of sessions/' || lpad((s.id & 4095)::text, 4, '0') FOR UPDATE OF n");
-    T_STATUS(quipu_session_delete(store, QUIPU_STR("g"), &soon, NULL), QUIPU_BUSY);
+    T_STATUS(quipu_session_delete(store, QUIPU_STR("g"), NULL, &soon, NULL, NULL), QUIPU_BUSY);
     assert_int_equal(st_append(store, "f", "an append does not"), 3);
     cl_release(pg);
-    T_OK(quipu_session_delete(store, QUIPU_STR("g"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("g"), NULL, NULL, NULL, NULL));
     quipu_close(store);
 }
 
@@ -258,7 +262,8 @@ static void *delete_parents(void *arg)
         quipu_error err = {0};
 
         (void)snprintf(key, sizeof(key), "p%d", i);
-        const quipu_status status = quipu_session_delete(self->store, quipu_cstr(key), NULL, &err);
+        const quipu_status status =
+            quipu_session_delete(self->store, quipu_cstr(key), NULL, NULL, NULL, &err);
         if (status != QUIPU_OK) {
             fails(self, status, &err);
         }
@@ -297,7 +302,8 @@ static void *delete_forks(void *arg)
         quipu_error err = {0};
 
         (void)snprintf(fork, sizeof(fork), "f%d-0", i);
-        const quipu_status status = quipu_session_delete(self->store, quipu_cstr(fork), NULL, &err);
+        const quipu_status status =
+            quipu_session_delete(self->store, quipu_cstr(fork), NULL, NULL, NULL, &err);
         if (status != QUIPU_OK) {
             fails(self, status, &err);
         }
@@ -319,7 +325,7 @@ static void check_forks(quipu_store *store, const char *uri)
                 st_check_whole(history);
                 assert_int_equal(history->messages.count, 3);
                 quipu_free(history);
-                T_OK(quipu_session_delete(store, quipu_cstr(fork), NULL, NULL));
+                T_OK(quipu_session_delete(store, quipu_cstr(fork), NULL, NULL, NULL, NULL));
             }
         }
     }
@@ -483,10 +489,10 @@ static void *grow_and_cut(void *arg)
             status = quipu_session_fork(self->store, quipu_cstr(one), 1, &values, NULL, NULL, &err);
         }
         if (status == QUIPU_OK) {
-            status = quipu_session_delete(self->store, quipu_cstr(one), NULL, &err);
+            status = quipu_session_delete(self->store, quipu_cstr(one), NULL, NULL, NULL, &err);
         }
         if (status == QUIPU_OK) {
-            status = quipu_session_delete(self->store, quipu_cstr(two), NULL, &err);
+            status = quipu_session_delete(self->store, quipu_cstr(two), NULL, NULL, NULL, &err);
         }
         if (status != QUIPU_OK) {
             fails(self, status, &err);

@@ -1,6 +1,7 @@
 /* Creates beside other writers: they wait for nothing but the counter of their shard, one of
  * several that race for a key makes the session, and numbers stay unique and in order. */
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -54,7 +55,7 @@ static quipu_status ensure_within(quipu_store *store, const char *key, int32_t m
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = ms;
-    return quipu_session_get_or_create(store, &values, &call, NULL, ret_created, NULL);
+    return t_session_reuse(store, &values, &call, NULL, ret_created, NULL);
 }
 
 static void check_store(quipu_store *store)

@@ -71,7 +71,7 @@ static void *caller_run(void *arg)
     call.deadline_ms = self->ms;
     self->status =
         self->deletes
-            ? quipu_session_delete(self->store, QUIPU_STR("a"), &call, &self->error)
+            ? quipu_session_delete(self->store, QUIPU_STR("a"), NULL, &call, NULL, &self->error)
             : quipu_message_append(self->store, QUIPU_STR("a"), quipu_messages_of(&message, 1),
                                    NULL, &call, NULL, &self->error);
     atomic_store(&self->done, true);

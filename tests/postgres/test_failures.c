@@ -262,7 +262,7 @@ static void a_cancelled_call_reports_the_cancel_and_not_its_lost_connection(void
     quipu_cancel_set(one.cancel);
     assert_int_equal(pthread_join(thread, NULL), 0);
     T_STATUS(one.status, QUIPU_CANCELLED);
-    quipu_cancel_free(one.cancel);
+    quipu_free(one.cancel);
     PQfinish(pg);
     T_OK(st_get_status(store, "k"));
     quipu_close(store);

@@ -89,12 +89,12 @@ static void an_append_does_not_wait_for_a_lock_of_another_session(void **state)
     T_STATUS(update_within(store, "a", 50), QUIPU_BUSY);
     T_STATUS(append_within(store, "none", PATIENCE_MS), QUIPU_NOT_FOUND);
     call.deadline_ms = 50;
-    T_STATUS(quipu_session_delete(store, QUIPU_STR("a"), &call, NULL), QUIPU_BUSY);
+    T_STATUS(quipu_session_delete(store, QUIPU_STR("a"), NULL, &call, NULL, NULL), QUIPU_BUSY);
     T_OK(append_within(store, "b", PATIENCE_MS));
     cl_release(pg);
     assert_int_equal(st_append(store, "a", "x"), 3);
     assert_int_equal(st_append(store, "b", "x"), 15);
-    T_OK(quipu_session_delete(store, QUIPU_STR("b"), NULL, NULL));
+    T_OK(quipu_session_delete(store, QUIPU_STR("b"), NULL, NULL, NULL, NULL));
     quipu_close(store);
 }
 
@@ -220,7 +220,7 @@ static void an_append_that_waits_for_its_session_can_be_cancelled(void **state)
     quipu_cancel_set(one.cancel);
     assert_int_equal(pthread_join(thread, NULL), 0);
     T_STATUS(one.status, QUIPU_CANCELLED);
-    quipu_cancel_free(one.cancel);
+    quipu_free(one.cancel);
     cl_release(pg);
     assert_int_equal(st_append(store, "a", "x"), 1);
     quipu_close(store);
@@ -452,8 +452,8 @@ static void be_alone(quipu_store *store, int round)
     assert_int_equal(st_append(store, fork, "x"), seq + 1);
     st_create(store, made);
     assert_int_equal(st_append(store, made, "x"), 1);
-    T_OK(quipu_session_delete(store, quipu_cstr(made), NULL, NULL));
-    T_OK(quipu_session_delete(store, quipu_cstr(fork), NULL, NULL));
+    T_OK(quipu_session_delete(store, quipu_cstr(made), NULL, NULL, NULL, NULL));
+    T_OK(quipu_session_delete(store, quipu_cstr(fork), NULL, NULL, NULL, NULL));
 }
 
 static void an_exclusive_writer_gets_through_between_appends(void **state)

@@ -192,7 +192,7 @@ static void a_create_is_three_round_trips_and_one_more_makes_a_counter(void **st
         st_create(store, key);
         count = trips_since_last();
         assert_in_range(count, 3, 4);
-        T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, NULL));
+        T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, NULL, NULL, NULL));
         (void)trips_since_last();
         st_create(store, key);
         assert_int_equal(trips_since_last(), 3);
@@ -402,19 +402,19 @@ static void a_session_that_another_deleted_is_gone(void **state)
     (void)state;
     st_create(mine, "k");
     warm(mine, "k");
-    T_OK(quipu_session_delete(other, QUIPU_STR("k"), NULL, NULL));
+    T_OK(quipu_session_delete(other, QUIPU_STR("k"), NULL, NULL, NULL, NULL));
     T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, NULL),
              QUIPU_NOT_FOUND);
     st_create(mine, "k");
     warm(mine, "k");
-    T_OK(quipu_session_delete(other, QUIPU_STR("k"), NULL, NULL));
+    T_OK(quipu_session_delete(other, QUIPU_STR("k"), NULL, NULL, NULL, NULL));
     st_create(other, "k");
     assert_int_equal(st_append(mine, "k", "x"), 1); /* of the new one */
     warm(mine, "k");
     /* Forks keep the row of a deleted session. */
     ht_fork(other, "k", 3, "fork");
-    T_OK(quipu_session_delete(other, QUIPU_STR("k"), NULL, NULL));
+    T_OK(quipu_session_delete(other, QUIPU_STR("k"), NULL, NULL, NULL, NULL));
     T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, NULL),
              QUIPU_NOT_FOUND);
@@ -561,7 +561,7 @@ static void numbers_and_totals_are_right_whatever_two_programs_do(void **state)
 
         switch (t_random_below(&chance, 40)) {
         case 0:
-            T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, NULL));
+            T_OK(quipu_session_delete(store, quipu_cstr(key), NULL, NULL, NULL, NULL));
             st_create(store, key);
             counts[at] = 0;
             break;

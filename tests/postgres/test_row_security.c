@@ -381,7 +381,7 @@ static quipu_status verb_run(quipu_store *store, uint64_t verb, const char *key,
     case 0:
         return quipu_session_create(store, &values, NULL, NULL, NULL);
     case 1:
-        return quipu_session_delete(store, name, NULL, NULL);
+        return quipu_session_delete(store, name, NULL, NULL, NULL, NULL);
     case 2:
         return t_session_erase(store, name, QUIPU_ERASE_QUICK, NULL, NULL, NULL);
     case 3:
@@ -391,13 +391,21 @@ static quipu_status verb_run(quipu_store *store, uint64_t verb, const char *key,
     case 5:
         return t_session_rewind(store, name, 1, quipu_cstr(other), NULL, NULL);
     case 6:
-        return quipu_session_delete_tree(store, name, NULL, NULL, NULL);
+        return quipu_session_delete(
+            store, name,
+            &(quipu_delete_options){.struct_size = sizeof(quipu_delete_options),
+                                    .flags = QUIPU_DELETE_TREE},
+            NULL, NULL, NULL);
     case 7:
         return t_memory_save(store, &memory, NULL, NULL, NULL);
     case 8:
         return quipu_session_compact(store, name, 1, quipu_cstr(text), NULL, NULL, NULL);
     case 9:
-        return quipu_model_factor_learn(store, name, 100, 120, NULL, NULL, NULL);
+        return quipu_model_factor_get(
+            store, name,
+            &(quipu_model_report){
+                .struct_size = sizeof(quipu_model_report), .estimated = 100, .reported = 120},
+            NULL, NULL, NULL);
     case 10:
         return quipu_store_sweep(store, NULL, NULL, NULL);
     default:

@@ -340,7 +340,7 @@ static void a_message_of_very_many_words_is_found_by_the_words_that_fit(void **s
         assert_string_equal(found(store, "small"), "a:2 ");
         T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL,
                                 &err)); /* nothing is wrong with it */
-        T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, &err));
+        T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, NULL, NULL, &err));
         assert_string_equal(found(store, "w0000000"), "");
         qp_buf_free(&text);
         quipu_close(store);

@@ -5,6 +5,7 @@
 #include <quipu/provider.h>
 
 #include "base/buf.h"
+#include "model/provider.h"
 #include "net/http.h"
 #include "provider/key.h"
 #include "provider/note.h"
@@ -324,15 +325,15 @@ static void models_are_listed_page_by_page(void **state)
     char *log;
 
     (void)state;
-    T_OK(quipu_provider_models(openai, NULL, &arena, &list, NULL));
+    T_OK(openai->list(openai->ctx, NULL, &arena, &list, NULL));
     assert_int_equal(list.count, 2);
     T_STR(quipu_model_info_at(list, 0)->id, "m1");
     assert_int_equal(quipu_model_info_at(list, 0)->context_tokens, 4096);
-    T_OK(quipu_provider_models(anthropic, NULL, &arena, &list, NULL));
+    T_OK(anthropic->list(anthropic->ctx, NULL, &arena, &list, NULL));
     assert_int_equal(list.count, 3);
     T_STR(quipu_model_info_at(list, 2)->id, "c");
     T_STR(quipu_model_info_at(list, 2)->name, "C");
-    T_OK(quipu_provider_models(gemini, NULL, &arena, &list, NULL));
+    T_OK(gemini->list(gemini->ctx, NULL, &arena, &list, NULL));
     assert_int_equal(list.count, 2);
     T_STR(quipu_model_info_at(list, 1)->id, "g2"); /* its token has characters of a query */
     log = peer_log();
@@ -360,18 +361,17 @@ static void texts_become_vectors_in_their_order(void **state)
     quipu_embeddings found = QUIPU_EMBEDDINGS_INIT;
 
     (void)state;
-    T_OK(quipu_provider_embed(openai, &request, NULL, &arena, &found, NULL));
+    T_OK(qp_provider_embed(openai, &request, NULL, &arena, &found, NULL));
     assert_int_equal(found.count, 2);
     assert_int_equal(found.dimensions, 2);
     assert_true(found.values[0] == 1.0F && found.values[1] == 2.5F && found.values[3] == 4.0F);
     assert_int_equal(found.usage->input, 4);
-    T_OK(quipu_provider_embed(gemini, &request, NULL, &arena, &found, NULL));
+    T_OK(qp_provider_embed(gemini, &request, NULL, &arena, &found, NULL));
     assert_true(found.values[2] == -1.0F && found.values[3] == 0.002F);
-    T_STATUS(quipu_provider_embed(bad, &request, NULL, &arena, &found, NULL), QUIPU_CORRUPT);
-    T_STATUS(quipu_provider_embed(anthropic, &request, NULL, &arena, &found, NULL),
-             QUIPU_UNSUPPORTED);
+    T_STATUS(qp_provider_embed(bad, &request, NULL, &arena, &found, NULL), QUIPU_CORRUPT);
+    T_STATUS(qp_provider_embed(anthropic, &request, NULL, &arena, &found, NULL), QUIPU_UNSUPPORTED);
     request.text_count = QUIPU_EMBED_TEXTS_MAX + 1;
-    T_STATUS(quipu_provider_embed(openai, &request, NULL, &arena, &found, NULL), QUIPU_LIMIT);
+    T_STATUS(qp_provider_embed(openai, &request, NULL, &arena, &found, NULL), QUIPU_LIMIT);
     quipu_arena_free(&arena);
     quipu_provider_close(openai);
     quipu_provider_close(bad);

@@ -121,7 +121,7 @@ static void another_thread_cancels_in_the_middle(void **state)
     (void)qp_thread_join(thread);
     qp_cond_done(&self.cond);
     qp_mutex_done(&self.mutex);
-    quipu_cancel_free(self.cancel);
+    quipu_free(self.cancel);
     quipu_provider_close(provider);
 }
 
@@ -149,7 +149,7 @@ static void another_thread_cancels_a_pause_between_tries(void **state)
     T_STATUS(thread_ask(&asker, NULL, NULL), QUIPU_CANCELLED);
     (void)qp_thread_join(thread);
     assert_int_equal(peer_count("pause"), 1);
-    quipu_cancel_free(cancel);
+    quipu_free(cancel);
     quipu_provider_close(provider);
 }
 

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     quipu_error error = {0};
     char url[200];
 
-    if (argc < 2 || quipu_set_allocator(&allocator) != QUIPU_OK) {
+    if (argc < 2 || quipu_set_allocator(&allocator, NULL) != QUIPU_OK) {
         return 2;
     }
     snprintf(url, sizeof(url), "http://127.0.0.1:%s/ok", argv[1]);
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     snprintf(url, sizeof(url), "http://127.0.0.1:%s/list", argv[1]);
     options.base_url = quipu_cstr(url);
     if (quipu_provider_open(QUIPU_PROVIDER_OPENAI, &options, &provider, &error) != QUIPU_OK ||
-        quipu_provider_models(provider, NULL, &arena, &list, &error) != QUIPU_OK) {
+        provider->list(provider->ctx, NULL, &arena, &list, &error) != QUIPU_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }

@@ -459,7 +459,7 @@ static void options_of_a_server_are_checked_at_their_limits(void **state)
         options.public_url = cases[i].public_url;
         T_STATUS(quipu_server_start(store, &options, &server, &error), cases[i].expected);
         if (server != NULL) {
-            assert_int_equal(strncmp(quipu_server_address(server), "http://", 7), 0);
+            assert_int_equal(strncmp(server->address, "http://", 7), 0);
         }
         quipu_server_stop(server);
     }

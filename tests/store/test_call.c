@@ -35,7 +35,7 @@ static void failure_of_a_cancelled_call_is_cancelled(void **state)
     quipu_cancel_set(cancelled.cancel);
     assert_int_equal(lost(&cancelled, QUIPU_IO, &err), QUIPU_CANCELLED);
     assert_int_equal(err.status, QUIPU_CANCELLED);
-    quipu_cancel_free(cancelled.cancel);
+    quipu_free(cancelled.cancel);
 }
 
 static void unknown_outcome_stays_unknown_behind_the_deadline(void **state)

@@ -242,7 +242,7 @@ static void a_cancelled_caller_leaves(void **state)
     queue_writes(w, 0, 2);
     check_leaves(w, &cancelled, QUIPU_CANCELLED);
     check_takes(w, true, 0, 2);
-    quipu_cancel_free(cancelled.cancel);
+    quipu_free(cancelled.cancel);
 }
 
 /* ---- waiting for more -------------------------------------------------------------------------

@@ -120,7 +120,7 @@ static int teardown(void **state)
     world *w = *state;
 
     for (size_t i = 0; i < CALLERS_MAX; i++) {
-        quipu_cancel_free(w->callers[i].call.cancel);
+        quipu_free(w->callers[i].call.cancel);
     }
     qp_queue_done(&w->queue);
     free(w);
@@ -215,7 +215,7 @@ static void check_leaves(world *w, size_t which)
     quipu_cancel_set(w->callers[which].call.cancel);
     join(&w->callers[which], QUIPU_CANCELLED);
     assert_int_equal(w->callers[which].err.status, QUIPU_CANCELLED);
-    quipu_cancel_free(w->callers[which].call.cancel);
+    quipu_free(w->callers[which].call.cancel);
     w->callers[which].call.cancel = NULL;
     assert_int_equal(queued(&w->queue), 2);
     order[n] = &w->callers[3];

@@ -14,7 +14,7 @@
 void node_flag_release(node_flag *flag)
 {
     if (flag != NULL && --flag->users == 0) {
-        quipu_cancel_free(flag->cancel);
+        quipu_free(flag->cancel);
         free(flag);
     }
 }

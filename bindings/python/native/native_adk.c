@@ -19,18 +19,54 @@ static void adk_put_head(qpy_task *task, const quipu_session_head *head)
     qpy_put_time(task, head->last_update_time);
 }
 
+/* Events as one array in the task's arena. */
+static quipu_status adk_join(qpy_task *task, quipu_jsons events, quipu_str *ret_array)
+{
+    size_t n = 2;
+    char *at;
+
+    for (size_t i = 0; i < events.count; i++) {
+        n += quipu_json_at(events, i)->text.n + 1;
+    }
+    at = quipu_arena_alloc(&task->arena, n);
+    if (at == NULL) {
+        return QUIPU_NOMEM;
+    }
+    ret_array->p = at;
+    *at++ = '[';
+    for (size_t i = 0; i < events.count; i++) {
+        const quipu_str text = quipu_json_at(events, i)->text;
+
+        if (i > 0) {
+            *at++ = ',';
+        }
+        memcpy(at, text.p, text.n);
+        at += text.n;
+    }
+    *at++ = ']';
+    ret_array->n = (size_t)(at - ret_array->p);
+    return QUIPU_OK;
+}
+
 /* A snapshot as texts uid, session id, state, events and numbers; the live session is freed. */
 static quipu_status adk_put_session(qpy_task *task, quipu_live *session)
 {
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
     quipu_snapshot snapshot = QUIPU_SNAPSHOT_INIT;
-    const quipu_status status = quipu_live_snapshot(session, &task->arena, &snapshot, &task->error);
+    quipu_str events = {NULL, 0};
+    quipu_status status;
 
+    query.flags = QUIPU_LIVE_EVENTS | QUIPU_LIVE_STATE;
+    status = quipu_live_get(session, &query, &task->arena, &snapshot, &task->error);
+    if (status == QUIPU_OK) {
+        status = adk_join(task, snapshot.events, &events);
+    }
     if (status == QUIPU_OK) {
         adk_put_head(task, snapshot.head);
         qpy_put_number(task, (int64_t)snapshot.count);
         qpy_put_own(task, snapshot.head->ref.session_id);
         qpy_put_own(task, snapshot.state.text);
-        qpy_put_own(task, snapshot.events.text);
+        qpy_put_own(task, events);
     }
     quipu_live_free(session);
     return status;

@@ -42,11 +42,12 @@ static quipu_artifact_query artifact_take_query(qpy_task *task)
 
 quipu_status qpy_artifact_get(qpy_task *task)
 {
-    const quipu_artifact_query query = artifact_take_query(task);
+    quipu_artifact_query query = artifact_take_query(task);
     quipu_artifact_list *list = NULL;
-    const quipu_status status =
-        quipu_artifact_get(task->on->store, &query, task->call, &list, &task->error);
+    quipu_status status;
 
+    query.flags |= QUIPU_ARTIFACT_BYTES;
+    status = quipu_artifact_find(task->on->store, &query, task->call, &list, &task->error);
     return artifact_put_list(task, status, list);
 }
 

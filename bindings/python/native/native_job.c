@@ -82,7 +82,7 @@ static const job_fn job_runs[QPY_OP_COUNT] = {
 
 static void *job_memory(void *p, size_t size)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
 
     return memory.realloc(memory.ctx, p, size);
 }
@@ -405,7 +405,7 @@ void qpy_store_free(qpy_store *store)
         if (store->worker != NULL) {
             (void)job_memory(store->worker, 0);
         }
-        quipu_cancel_free(store->closing);
+        quipu_free(store->closing);
         (void)job_memory(store, 0);
     }
 }

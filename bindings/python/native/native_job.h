@@ -79,6 +79,15 @@ struct qpy_store {
     atomic_bool closed;
 };
 
+/* The library's allocator. */
+static inline quipu_allocator qpy_memory(void)
+{
+    quipu_allocator memory;
+
+    (void)quipu_set_allocator(NULL, &memory);
+    return memory;
+}
+
 /* Results; a failed allocation fails the job. */
 void qpy_put_text(qpy_task *task, quipu_str text);
 void qpy_put_own(qpy_task *task, quipu_str text); /* one that is in the task's arena already */

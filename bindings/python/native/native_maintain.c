@@ -102,20 +102,20 @@ quipu_status qpy_copy(qpy_task *task)
 quipu_status qpy_stats(qpy_task *task)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
-    char layout[QUIPU_LAYOUT_SIZE] = "";
-    quipu_status status = quipu_store_stats(task->on->store, task->call, &stats, &task->error);
+    const quipu_status status =
+        quipu_store_stats(task->on->store, task->call, &stats, &task->error);
 
-    if (status == QUIPU_OK) {
-        status = quipu_store_layout(task->on->store, layout, &task->error);
-    }
     qpy_put_struct(task, QPY_STATS_RESULT, &stats);
-    qpy_put_text(task, quipu_cstr(layout));
+    qpy_put_text(task, quipu_cstr(stats.missing));
     return status;
 }
 
 quipu_status qpy_upgrade(qpy_task *task)
 {
-    return quipu_store_upgrade(task->on->store, QUIPU_UPGRADE_CHECKSUMS, task->call, &task->error);
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
+
+    patch.set = QUIPU_STORE_SET_CHECKSUMS;
+    return quipu_store_update(task->on->store, &patch, task->call, &task->error);
 }
 
 /* ---- verification -----------------------------------------------------------------------------

@@ -116,7 +116,7 @@ quipu_status qpy_memory_run(qpy_task *task)
  * that is after this one has ended. */
 quipu_status qpy_memory_start(qpy_task *task)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
     qpy_worker *worker = memory.realloc(memory.ctx, NULL, sizeof(*worker));
     quipu_memory_options options;
     quipu_status status;

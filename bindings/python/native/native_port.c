@@ -88,7 +88,7 @@ static qpy_task *port_pop(port_list *list)
 
 static void port_destroy(qpy_port *port)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
     qpy_task *task;
 
     while ((task = port_pop(&port->done)) != NULL) {
@@ -226,7 +226,7 @@ static void *port_main(void *context)
 
 qpy_port *qpy_port_new(void)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
     qpy_port *port = memory.realloc(memory.ctx, NULL, sizeof(*port));
 
     if (port == NULL) {

@@ -73,27 +73,36 @@ quipu_status qpy_encrypt(qpy_task *task)
     const quipu_str uri = qpy_take_text(task);
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_str key;
+    quipu_store *store = NULL;
+    quipu_status status;
 
     store_take_key(task, &key, &options);
     qpy_take_struct(task, QPY_OPEN_OPTIONS, &options);
-    return quipu_store_encrypt(uri.p, &options, &task->error);
+    options.flags |= QUIPU_OPEN_ENCRYPT;
+    status = quipu_open(uri.p, &options, &store, &task->error);
+    quipu_close(store);
+    return status;
 }
 
 /* The new secret. */
 quipu_status qpy_rekey(qpy_task *task)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store_patch patch = QUIPU_STORE_PATCH_INIT;
     quipu_str key;
 
     store_take_key(task, &key, &options);
-    return quipu_rekey(task->on->store, options.key, options.key_ctx, options.flags, task->call,
-                       &task->error);
+    patch.set = (options.flags & QUIPU_OPEN_PASSPHRASE) != 0 ? QUIPU_STORE_SET_PASSPHRASE
+                                                             : QUIPU_STORE_SET_KEY;
+    patch.key = options.key;
+    patch.key_ctx = options.key_ctx;
+    return quipu_store_update(task->on->store, &patch, task->call, &task->error);
 }
 
 /* The URI, the secret or nothing, whether that is a passphrase, and the options. */
 quipu_status qpy_open(qpy_task *task)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
     const quipu_str uri = qpy_take_text(task);
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_str key;
@@ -150,15 +159,12 @@ static quipu_status store_put_session(qpy_task *task, quipu_status status, quipu
 /* The new session; whether an existing one is fine. */
 quipu_status qpy_create(qpy_task *task)
 {
-    const quipu_session_new values = store_take_new(task);
-    const bool exist_ok = qpy_take_number(task) != 0;
+    quipu_session_new values = store_take_new(task);
     quipu_history *history = NULL;
-    const quipu_status status =
-        exist_ok
-            ? quipu_session_get_or_create(task->on->store, &values, task->call, &history, NULL,
-                                          &task->error)
-            : quipu_session_create(task->on->store, &values, task->call, &history, &task->error);
+    quipu_status status;
 
+    values.flags = qpy_take_number(task) != 0 ? QUIPU_CREATE_OR_GET : 0;
+    status = quipu_session_create(task->on->store, &values, task->call, &history, &task->error);
     return store_put_session(task, status, history);
 }
 
@@ -197,12 +203,11 @@ quipu_status qpy_update(qpy_task *task)
 /* The key; whether to delete its forks, too. */
 quipu_status qpy_delete(qpy_task *task)
 {
-    quipu_store *store = task->on->store;
+    quipu_delete_options options = QUIPU_DELETE_OPTIONS_INIT;
     const quipu_str key = qpy_take_text(task);
 
-    return qpy_take_number(task) != 0
-               ? quipu_session_delete_tree(store, key, task->call, NULL, &task->error)
-               : quipu_session_delete(store, key, task->call, &task->error);
+    options.flags = qpy_take_number(task) != 0 ? QUIPU_DELETE_TREE : 0;
+    return quipu_session_delete(task->on->store, key, &options, task->call, NULL, &task->error);
 }
 
 quipu_status qpy_list(qpy_task *task)
@@ -252,7 +257,8 @@ quipu_status qpy_compact(qpy_task *task)
 
 quipu_status qpy_uncompact(qpy_task *task)
 {
-    return quipu_session_uncompact(task->on->store, qpy_take_text(task), task->call, &task->error);
+    return quipu_session_compact(task->on->store, qpy_take_text(task), QUIPU_COMPACT_UNDO,
+                                 (quipu_str){NULL, 0}, task->call, NULL, &task->error);
 }
 
 quipu_status qpy_prune(qpy_task *task)
@@ -304,14 +310,16 @@ static quipu_status store_live(qpy_task *task, quipu_str key, quipu_live **ret_l
 quipu_status qpy_state(qpy_task *task)
 {
     quipu_live *live = NULL;
-    quipu_json state = {{NULL, 0}};
+    quipu_live_query query = QUIPU_LIVE_QUERY_INIT;
+    quipu_snapshot found = QUIPU_SNAPSHOT_INIT;
     quipu_status status = store_live(task, qpy_take_text(task), &live);
 
+    query.flags = QUIPU_LIVE_STATE;
     if (status == QUIPU_OK) {
-        status = quipu_live_state(live, (quipu_str){NULL, 0}, &task->arena, &state, &task->error);
+        status = quipu_live_get(live, &query, &task->arena, &found, &task->error);
     }
     if (status == QUIPU_OK) {
-        qpy_put_own(task, state.text);
+        qpy_put_own(task, found.state.text);
     }
     quipu_live_free(live);
     return status;
@@ -492,7 +500,7 @@ quipu_status qpy_index(qpy_task *task)
 quipu_status qpy_factor(qpy_task *task)
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
-    const quipu_status status = quipu_model_factor_get(task->on->store, qpy_take_text(task),
+    const quipu_status status = quipu_model_factor_get(task->on->store, qpy_take_text(task), NULL,
                                                        task->call, &factor, &task->error);
 
     qpy_put_struct(task, QPY_FACTOR_RESULT, &factor);
@@ -503,11 +511,13 @@ quipu_status qpy_factor(qpy_task *task)
 quipu_status qpy_factor_learn(qpy_task *task)
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
-    const int64_t estimated = qpy_take_number(task);
-    const quipu_status status =
-        quipu_model_factor_learn(task->on->store, qpy_take_text(task), estimated,
-                                 qpy_take_number(task), task->call, &factor, &task->error);
+    quipu_model_report report = QUIPU_MODEL_REPORT_INIT;
+    quipu_status status;
 
+    report.estimated = qpy_take_number(task);
+    report.reported = qpy_take_number(task);
+    status = quipu_model_factor_get(task->on->store, qpy_take_text(task), &report, task->call,
+                                    &factor, &task->error);
     qpy_put_struct(task, QPY_FACTOR_RESULT, &factor);
     return status;
 }

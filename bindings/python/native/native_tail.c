@@ -18,7 +18,7 @@ typedef struct qpy_tail qpy_tail;
 
 static void tail_free(qpy_tail *tail)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
 
     quipu_tail_close(tail->tail);
     (void)memory.realloc(memory.ctx, tail, 0);
@@ -46,7 +46,7 @@ bool qpy_op_waits(int op)
 /* The key; the number before the first message. Returns the tail's number. */
 quipu_status qpy_tail_open(qpy_task *task)
 {
-    const quipu_allocator memory = quipu_get_allocator();
+    const quipu_allocator memory = qpy_memory();
     const quipu_str key = qpy_take_text(task);
     qpy_store *store = task->on;
     qpy_tail *tail = memory.realloc(memory.ctx, NULL, sizeof(*tail));

@@ -23,29 +23,29 @@ var names = []string{"libquipu.so.0.2", "libquipu.so", "libquipu.dylib"}
 
 // functions of libquipu that the bindings call.
 type functions struct {
-	Version, Open, Close            uintptr
-	CancelNew, CancelSet, CancelDel uintptr
-	ServiceNew, ServiceDel          uintptr
-	Create, Get, Delete             uintptr
-	List, Free                      uintptr
-	SessionDel, Append              uintptr
-	Head, Count, Event, State       uintptr
-	ArenaNew, ArenaDel              uintptr
-	Field                           uintptr
-	SessionCreate, SessionGet       uintptr
-	SessionUpdate, Recall           uintptr
-	MemorySave, MemoryFind          uintptr
-	MemoryUpdate, MemoryDelete      uintptr
-	MemoryRun, MemoryStatus         uintptr
-	MemoryStart, MemoryStop         uintptr
-	Context                         uintptr
-	SessionList, SessionRemove      uintptr
-	SessionRemoveTree, SessionFork  uintptr
-	MessageAppend, Window           uintptr
-	Compact, Uncompact, Prune       uintptr
-	Search, Usage, StateGet, Erase  uintptr
-	TailOpen, TailNext, TailClose   uintptr
-	Sweep, Encrypt, Rekey           uintptr
+	Version, Open, Close           uintptr
+	CancelNew, CancelSet           uintptr
+	ServiceNew, ServiceDel         uintptr
+	Create, Get, Delete            uintptr
+	List, Free                     uintptr
+	SessionDel, Append             uintptr
+	LiveGet                        uintptr
+	ArenaNew, ArenaDel             uintptr
+	Field                          uintptr
+	SessionCreate, SessionGet      uintptr
+	SessionUpdate, Recall          uintptr
+	MemorySave, MemoryFind         uintptr
+	MemoryUpdate, MemoryDelete     uintptr
+	MemoryRun, MemoryStatus        uintptr
+	MemoryStart, MemoryStop        uintptr
+	Context                        uintptr
+	SessionList, SessionRemove     uintptr
+	SessionFork                    uintptr
+	MessageAppend, Window          uintptr
+	Compact, Prune                 uintptr
+	Search, Usage, StateGet, Erase uintptr
+	TailOpen, TailNext, TailClose  uintptr
+	Sweep, StoreUpdate             uintptr
 }
 
 // Call holds the addresses after Load.
@@ -59,13 +59,12 @@ var load = sync.OnceValue(func() error {
 	for name, into := range map[string]*uintptr{
 		"quipu_version": &Call.Version, "quipu_open": &Call.Open, "quipu_close": &Call.Close,
 		"quipu_cancel_new": &Call.CancelNew, "quipu_cancel_set": &Call.CancelSet,
-		"quipu_cancel_free": &Call.CancelDel, "quipu_service_new": &Call.ServiceNew,
+		"quipu_service_new":  &Call.ServiceNew,
 		"quipu_service_free": &Call.ServiceDel, "quipu_service_create": &Call.Create,
 		"quipu_service_get": &Call.Get, "quipu_service_delete": &Call.Delete,
 		"quipu_service_list": &Call.List, "quipu_free": &Call.Free,
 		"quipu_live_free": &Call.SessionDel, "quipu_live_append": &Call.Append,
-		"quipu_live_head": &Call.Head, "quipu_live_event_count": &Call.Count,
-		"quipu_live_event": &Call.Event, "quipu_live_state": &Call.State,
+		"quipu_live_get":   &Call.LiveGet,
 		"quipu_arena_free": &Call.ArenaDel, "quipu_arena_alloc": &Call.ArenaNew, "quipu_field_get": &Call.Field,
 		"quipu_session_create": &Call.SessionCreate, "quipu_session_get": &Call.SessionGet,
 		"quipu_session_update": &Call.SessionUpdate, "quipu_recall": &Call.Recall,
@@ -74,16 +73,15 @@ var load = sync.OnceValue(func() error {
 		"quipu_memory_run": &Call.MemoryRun, "quipu_memory_status": &Call.MemoryStatus,
 		"quipu_memory_start": &Call.MemoryStart, "quipu_memory_stop": &Call.MemoryStop,
 		"quipu_context_get": &Call.Context, "quipu_session_list": &Call.SessionList,
-		"quipu_session_delete":      &Call.SessionRemove,
-		"quipu_session_delete_tree": &Call.SessionRemoveTree,
-		"quipu_session_fork":        &Call.SessionFork, "quipu_message_append": &Call.MessageAppend,
+		"quipu_session_delete": &Call.SessionRemove,
+		"quipu_session_fork":   &Call.SessionFork, "quipu_message_append": &Call.MessageAppend,
 		"quipu_window_read": &Call.Window, "quipu_session_compact": &Call.Compact,
-		"quipu_session_uncompact": &Call.Uncompact, "quipu_session_prune": &Call.Prune,
-		"quipu_search": &Call.Search, "quipu_usage_get": &Call.Usage,
+		"quipu_session_prune": &Call.Prune,
+		"quipu_search":        &Call.Search, "quipu_usage_get": &Call.Usage,
 		"quipu_state_get": &Call.StateGet, "quipu_erase": &Call.Erase,
 		"quipu_tail_open": &Call.TailOpen, "quipu_tail_next": &Call.TailNext,
 		"quipu_tail_close": &Call.TailClose, "quipu_store_sweep": &Call.Sweep,
-		"quipu_store_encrypt": &Call.Encrypt, "quipu_rekey": &Call.Rekey,
+		"quipu_store_update": &Call.StoreUpdate,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
@@ -234,6 +232,26 @@ type Head struct {
 	UID              [16]byte
 	Revision, Stored int64
 	LastUpdateTime   Time
+}
+
+// LiveQuery is quipu_live_query.
+type LiveQuery struct {
+	StructSize, Flags uint32
+	First, Limit      uintptr
+	Name              Str
+	TokenBudget       int64
+	RootAgent         Str
+}
+
+// Snapshot is quipu_snapshot.
+type Snapshot struct {
+	StructSize uint32
+	Head       unsafe.Pointer
+	Count      uintptr
+	Events     Slice
+	State      Str
+	ViewFirst  uintptr
+	ViewTokens int64
 }
 
 // Field is quipu_field.
@@ -407,6 +425,17 @@ type UsageReport struct {
 	Rows     Slice
 	Sessions int64
 	Next     Str
+}
+
+// StorePatch is quipu_store_patch.
+type StorePatch struct {
+	StructSize, Set uint32
+	Key, KeyCtx     uintptr
+}
+
+// DeleteOptions is quipu_delete_options.
+type DeleteOptions struct {
+	StructSize, Flags uint32
 }
 
 // EraseOptions is quipu_erase_options.
@@ -691,54 +720,61 @@ type Patch struct {
 
 // Numbers of the headers.
 const (
-	OpenReadOnly    = 1
-	OpenMustExist   = 2
-	OpenPassphrase  = 64
-	ServiceGo       = 1 | 2 | 8 | 32
-	ServiceRebase   = 64
-	KeysCamel       = 1
-	BytesStd        = 1
-	TimesRFC3339    = 2
-	GetAfter        = 1
-	RangeHeader     = 1
-	RangeLast       = 2
-	RangeView       = 4
-	AppendCreate    = 1
-	WindowCut       = 1
-	ListOldestFirst = 1
-	ListExpired     = 2
-	UsageBySession  = 1
-	UsageByModel    = 2
-	UsageByDay      = 4
-	EraseQuick      = 1
-	RecallAll       = 1
-	RecallMemories  = 2
-	MemoryRetired   = 1
-	MemoryScope     = 2
-	MemoryFollow    = 1
-	MemoryEmbedOnly = 2
-	SetContent      = 1
-	SetPriority     = 2
-	SetSubject      = 4
-	SetRetired      = 8
-	ContextLog      = 1
-	ContextAsBefore = 2
-	PartText        = 1
-	PartThought     = 2
-	PartCall        = 3
-	PartResponse    = 4
-	PartData        = 5
-	RoleAssistant   = 2
-	RoleModel       = 5
-	RoleUser        = 1
-	RoleSystem      = 6
-	DeltaText       = 1
-	DeltaFinish     = 6
-	FinishStop      = 1
-	StatusNotFound  = -1
-	StatusExists    = -2
-	StatusConflict  = -4
-	StatusCancelled = -14
+	OpenReadOnly       = 1
+	OpenMustExist      = 2
+	OpenPassphrase     = 64
+	OpenEncrypt        = 128
+	StoreSetKey        = 2
+	StoreSetPassphrase = 4
+	ServiceGo          = 1 | 2 | 8 | 32
+	ServiceRebase      = 64
+	KeysCamel          = 1
+	BytesStd           = 1
+	TimesRFC3339       = 2
+	GetAfter           = 1
+	LiveEvents         = 1
+	LiveState          = 2
+	RangeHeader        = 1
+	RangeLast          = 2
+	RangeView          = 4
+	AppendCreate       = 1
+	WindowCut          = 1
+	ListOldestFirst    = 1
+	ListExpired        = 2
+	UsageBySession     = 1
+	UsageByModel       = 2
+	UsageByDay         = 4
+	DeleteTree         = 1
+	CompactUndo        = 1 << 63
+	EraseQuick         = 1
+	RecallAll          = 1
+	RecallMemories     = 2
+	MemoryRetired      = 1
+	MemoryScope        = 2
+	MemoryFollow       = 1
+	MemoryEmbedOnly    = 2
+	SetContent         = 1
+	SetPriority        = 2
+	SetSubject         = 4
+	SetRetired         = 8
+	ContextLog         = 1
+	ContextAsBefore    = 2
+	PartText           = 1
+	PartThought        = 2
+	PartCall           = 3
+	PartResponse       = 4
+	PartData           = 5
+	RoleAssistant      = 2
+	RoleModel          = 5
+	RoleUser           = 1
+	RoleSystem         = 6
+	DeltaText          = 1
+	DeltaFinish        = 6
+	FinishStop         = 1
+	StatusNotFound     = -1
+	StatusExists       = -2
+	StatusConflict     = -4
+	StatusCancelled    = -14
 )
 
 // Bytes copies a C text to a byte slice.
