@@ -12,6 +12,7 @@ import {
   storageMessageMatchesMetadataFilter, validateStorageMetadataFilter,
 } from '@mastra/core/storage';
 import { Conflict, Exists, Expired, NotFound, Store } from './index.js';
+import { Newest } from './lib/newest.js';
 import adapters from './lib/store.js';
 
 const MEMBER = 'mastra'; // of a message's extra and of a session's metadata: JSON as a text
@@ -38,15 +39,6 @@ async function orNull(promise) {
       return null;
     }
     throw error;
-  }
-}
-
-/** Keeps the newest so many members of a map. */
-function keep(map, key, value, most) {
-  map.delete(key);
-  map.set(key, value);
-  if (map.size > most) {
-    map.delete(map.keys().next().value);
   }
 }
 
@@ -243,9 +235,9 @@ export class QuipuMemory extends MemoryStorage {
   #opening; // a promise of the store
   #owned;
   #app;
-  #logs = new Map(); // by key, the one used last at the end
-  #ends = new Map(); // by key, where this process's last write left the log: uid, revision and sum
-  #owners = new Map(); // of messages that this process has seen: id to thread
+  #logs = new Newest(LOGS); // by key, the one used last at the end
+  #ends = new Newest(ENDS); // by key, where this process's last write left the log: uid, revision and sum
+  #owners = new Newest(OWNERS); // of messages that this process has seen: id to thread
   #writing = new Map(); // by key, the last write that waits or runs
 
   constructor(store, { appName = 'mastra' } = {}) {
@@ -336,7 +328,7 @@ export class QuipuMemory extends MemoryStorage {
     }
     log ??= new Log(found.session.uid);
     log.add(found).forEach((id) => this.#own(id, threadId));
-    keep(this.#logs, key, log, LOGS);
+    this.#logs.keep(key, log);
     return log;
   }
 
@@ -346,7 +338,7 @@ export class QuipuMemory extends MemoryStorage {
   }
 
   #own(id, threadId) {
-    keep(this.#owners, id, threadId, OWNERS);
+    this.#owners.keep(id, threadId);
   }
 
   /** The messages of a thread and a resource, or of all, as entries, oldest first. */
@@ -579,7 +571,7 @@ export class QuipuMemory extends MemoryStorage {
       }
       throw error;
     }
-    keep(this.#ends, key, { uid: end.uid, revision, sum: changes.at(-1).sum }, ENDS);
+    this.#ends.keep(key, { uid: end.uid, revision, sum: changes.at(-1).sum });
   }
 
   async saveMessages({ messages }) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from pydantic_core import from_json
@@ -19,6 +20,7 @@ POP = (6, b"(The message before this was removed.)", b'{"pop":true}')  # a mark:
 _LOST = (Conflict, Exists, Expired, NotFound)  # somebody else was first
 
 Texts = list["bytes | None"]
+Make = Callable[[Any], Any]
 
 
 def decoded(text: bytes | None) -> list[Any]:
@@ -59,21 +61,25 @@ class Items:
     def _given(self, name: str) -> Texts:
         return [self.key(name).encode()]
 
-    def read(self, name: str) -> tuple[list[Any], int]:
-        """The items of a session, and its revision; -1 for one that does not exist."""
+    def read(self, name: str, make: Make | None = None) -> tuple[list[Any], int]:
+        """The items of a session, or what each of them is made into, and the session's revision;
+        -1 for one that does not exist."""
         answer = _call.run(lib.QPY_ITEMS_GET, self.store._handle, self._given(name), [0, 0])
-        return self._read(answer)
+        return self._read(answer, make)
 
-    async def aread(self, name: str) -> tuple[list[Any], int]:
+    async def aread(self, name: str, make: Make | None = None) -> tuple[list[Any], int]:
         """As read()."""
         answer = await _call.start(lib.QPY_ITEMS_GET, self.store._handle, self._given(name), [0, 0])
-        return self._read(answer)
+        return self._read(answer, make)
 
     @staticmethod
-    def _read(answer: _call.Answer) -> tuple[list[Any], int]:
+    def _read(answer: _call.Answer, make: Make | None) -> tuple[list[Any], int]:
         if not answer.texts:
             return [], _rows.NEW
-        return without_marks(decoded(answer.texts[0])), answer.numbers[0]
+        text = answer.texts[0]
+        with no_collection(len(text or b"")):
+            found = without_marks(decoded(text))
+            return [make(one) for one in found] if make else found, answer.numbers[0]
 
     def _texts(self, name: str, made: Rows) -> Texts:
         names = [self.app.encode(), _rows.encoded(name), b"items"]

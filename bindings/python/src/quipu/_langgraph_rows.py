@@ -205,27 +205,27 @@ class Prefix:
     The states of a list that only grew are shared with the shorter one: each knows how many are its
     own, and the one that comes second to grow makes a copy."""
 
-    __slots__ = ("link", "_items", "_ends", "_values", "_exact")
+    __slots__ = ("link", "_types", "_ends", "_values", "_exact")
 
     def __init__(self, link: Link, items: Sequence[Any], same: Prefix | None = None, n: int = 0):
         """The list `items` at `link`, of which the first `n` are those of `same`."""
         self.link = link
-        self._items: list[Any] = []
+        self._types: list[type] = []
         self._ends: list[int] = []  # of an item's members among the values of all
         self._values: list[Any] = []
         self._exact: dict[int, bytes] = {}
-        if same is not None and n == len(same._items):
-            self._items, self._ends = same._items, same._ends
+        if same is not None and n == len(same._types):
+            self._types, self._ends = same._types, same._ends
             self._values, self._exact = same._values, same._exact
         elif same is not None and n > 0:
-            self._items, self._ends = same._items[:n], same._ends[:n]
+            self._types, self._ends = same._types[:n], same._ends[:n]
             self._values = same._values[: same._ends[n - 1]]
             self._exact = {at: data for at, data in same._exact.items() if at < n}
         for item in items[n:]:
             self._add(item)
 
     def _add(self, item: Any) -> None:
-        at = len(self._items)
+        at = len(self._types)
         for value in item.__dict__.values():
             kind = type(value)
             if kind is str or value is None:
@@ -238,14 +238,16 @@ class Prefix:
         if at in self._exact or item.__pydantic_extra__:
             self._exact[at] = _exactly(item)
         self._ends.append(len(self._values))
-        self._items.append(item)
+        self._types.append(type(item))
 
     def common(self, items: list[Any]) -> int:
         """How many of the messages that a list begins with are still as they were."""
         n = min(len(items), self.link.length)
-        now, known = items[:n], self._items[:n]
-        values = self._values[: self._ends[n - 1] if n else 0]
-        if _values_of(now) != values or [*map(type, now)] != [*map(type, known)]:
+        now = items[:n]
+        values, types = self._values, self._types
+        if n < len(types):
+            values, types = values[: self._ends[n - 1] if n else 0], types[:n]
+        if _values_of(now) != values or [*map(type, now)] != types:
             n = next(at for at in range(n) if self._differs(at, items[at]))
         for at, exact in self._exact.items():  # which is in the order of the items
             if at < n and (not exact or _exactly(items[at]) != exact):
@@ -257,7 +259,7 @@ class Prefix:
 
     def _differs(self, at: int, item: Any) -> bool:
         known = self._values[self._ends[at - 1] if at else 0 : self._ends[at]]
-        return type(item) is not type(self._items[at]) or [*item.__dict__.values()] != known
+        return type(item) is not self._types[at] or [*item.__dict__.values()] != known
 
 
 # ---- values --------------------------------------------------------------------------------------

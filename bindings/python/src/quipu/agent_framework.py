@@ -65,8 +65,8 @@ class QuipuHistoryProvider(HistoryProvider):
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """Return the messages of a session, oldest first."""
-        found, _ = await self._items.aread(session_id or _NO_SESSION)
-        return [Message.from_dict(one) for one in found]
+        found, _ = await self._items.aread(session_id or _NO_SESSION, Message.from_dict)
+        return found
 
     async def save_messages(
         self,

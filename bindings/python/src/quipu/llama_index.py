@@ -96,7 +96,7 @@ class QuipuChatStore(BaseChatStore):
 
     def get_messages(self, key: str) -> list[ChatMessage]:
         """Return the messages of a key, oldest first."""
-        return [ChatMessage.model_validate(one) for one in self._items.read(key)[0]]
+        return self._items.read(key, ChatMessage.model_validate)[0]
 
     def add_message(self, key: str, message: ChatMessage) -> None:
         """Add a message to a key."""
@@ -106,11 +106,11 @@ class QuipuChatStore(BaseChatStore):
 
     def delete_messages(self, key: str) -> list[ChatMessage] | None:
         """Delete a key; returns its messages, or None when there is no such key."""
-        found, revision = self._items.read(key)
+        found, revision = self._items.read(key, ChatMessage.model_validate)
         if revision == _rows.NEW:
             return None
         self._items.delete(key)
-        return [ChatMessage.model_validate(one) for one in found]
+        return found
 
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Take one message out of a key, and return it."""
