@@ -68,6 +68,7 @@ def dump(root, library, names, folder):
     source.write_text(stub(root, library, names), encoding="utf-8")
     command = ["gcc", "-std=c11", "-g", "-shared", "-fPIC", "-w", "-I", str(root / "include")]
     command += [str(source), "-o", str(shared), f"-Wl,-soname,{soname(root, library)}"]
+    command += [f"-ffile-prefix-map={folder}/="]  # a dump names no folder of the machine
     subprocess.run(command, check=True)
     subprocess.run([*DUMP, "--out-file", str(path), str(shared)], check=True)
     return path
