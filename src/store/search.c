@@ -250,15 +250,16 @@ static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_are
 
 /* Whether a message fits into the budget, which shrinks; the first that does not ends it. One
  * message always fits, however long it is: otherwise the walk would never pass it. Only the content
- * is indexed, so that only its bytes count. */
+ * is indexed, so that only its bytes count. A number behind the last one that was asked for comes
+ * from a damaged file, and moves nothing. */
 static bool search_spend(void *ctx, int64_t seq, int64_t bytes)
 {
     search_budget *budget = ctx;
 
-    assert(budget->messages >= 0 && seq <= budget->to);
+    assert(budget->messages >= 0);
     budget->bytes -= bytes;
     if (budget->messages == 0 || (budget->bytes < 0 && budget->used)) {
-        budget->to = seq - 1; /* for the next transaction */
+        budget->to = seq <= budget->to ? seq - 1 : budget->to; /* for the next transaction */
         budget->messages = 0;
         return false;
     }
