@@ -68,7 +68,7 @@ static int compact_do(const app_call *call, quipu_store *store, quipu_str summar
 static int compact_undo(const app_call *call, quipu_store *store)
 {
     quipu_error error = {0};
-    quipu_status status = quipu_session_compact(store, app_argument(call, 0), 0,
+    quipu_status status = quipu_session_compact(store, app_argument(call, 0), QUIPU_COMPACT_UNDO,
                                                 (quipu_str){NULL, 0}, NULL, NULL, &error);
 
     /* "Not found" may mean the session or the compaction; the library's message says which. */
