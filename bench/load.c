@@ -3,7 +3,7 @@
  *
  *   usage: quipu_load PORT CONNECTIONS MILLISECONDS BLOCKS <request
  *
- * A block is a closed loop of a quarter of the time, in which every connection asks again as soon
+ * A block is a closed loop, in which every connection asks again as soon
  * as it is answered, and an open loop, in which a request is due at fixed intervals, whether others
  * were answered or not. The time of an answer counts from when its request was due, so a request
  * that waited for a free connection or for this client has that wait in its time. One line for each
@@ -34,7 +34,6 @@
 #define LOAD_REQUEST_MAX 8192
 #define LOAD_ANSWER_MAX (1 << 20)
 #define LOAD_MS_MAX 60000
-#define LOAD_PAUSE_MS 200
 #define LOAD_BLOCKS_MAX 1000
 
 typedef struct load_conn {
@@ -230,11 +229,9 @@ static int load_compare(const void *a, const void *b)
 
 static void load_block(load *self, int64_t length_ns)
 {
-    const double rate = load_closed(self, length_ns / 4);
+    const double rate = load_closed(self, length_ns);
     const double every_ns = (double)QP_NS_PER_S / (rate / 2);
 
-    /* Other programs, which the closed loop kept from both processors, run here and not below. */
-    qp_sleep_jitter(LOAD_PAUSE_MS, 1, INT64_MAX);
     self->count = (size_t)((double)length_ns / every_ns);
     if (self->count == 0) {
         bench_die("nothing was answered");
