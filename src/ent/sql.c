@@ -59,8 +59,7 @@ static unsigned sql_peek(const sql_writer *w)
     return w->at < w->end ? *w->at : QP_MARK_END;
 }
 
-/* The next byte, consumed. At the end it returns QP_MARK_END again and again, so that readers of
- * optional parts need not look for the end. */
+/* The next byte, consumed; at the end QP_MARK_END, as often as it is asked. */
 static unsigned sql_take(sql_writer *w)
 {
     unsigned mark = sql_peek(w);
