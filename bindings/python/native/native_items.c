@@ -291,12 +291,13 @@ static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_
 
 /* The text is the key; numbers: how many of the newest (0: all), before which number (0: the end).
  * Back come one array, null for a mark that takes one away, and numbers: the revision, of the
- * oldest message, whether there are older ones, whether there are marks. A missing session has
- * nothing. */
+ * oldest message, whether there are older ones, whether there are marks, and the session's uid as two.
+ * A missing session has nothing. */
 quipu_status qpy_items_get(qpy_task *task)
 {
     quipu_range range = QUIPU_RANGE_INIT;
     items_read read = {.revision = 0};
+    int64_t uid[2];
     quipu_status status;
 
     qpy_buf_take_spare(&read.buf, task->on);
@@ -321,6 +322,9 @@ quipu_status qpy_items_get(qpy_task *task)
         qpy_put_number(task, read.first);
         qpy_put_number(task, read.more_before);
         qpy_put_number(task, read.marks);
+        memcpy(uid, &read.uid, sizeof(uid));
+        qpy_put_number(task, uid[0]);
+        qpy_put_number(task, uid[1]);
     } else if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
         task->error = (quipu_error){0};
         status = QUIPU_OK;

@@ -76,6 +76,20 @@ static quipu_status rows_messages(qpy_task *task, quipu_messages *ret_messages)
     return QUIPU_OK;
 }
 
+/* What a write returns: see qpy_rows_add(). */
+static void rows_put(qpy_task *task, int64_t revision, int64_t next_seq, bool repeated,
+                     const quipu_uuid *uid)
+{
+    int64_t halves[2];
+
+    memcpy(halves, uid, sizeof(halves));
+    qpy_put_number(task, revision);
+    qpy_put_number(task, next_seq);
+    qpy_put_number(task, repeated);
+    qpy_put_number(task, halves[0]);
+    qpy_put_number(task, halves[1]);
+}
+
 /* A session that does not exist yet, with its first rows. */
 static quipu_status rows_create(qpy_task *task, quipu_messages messages)
 {
@@ -91,16 +105,19 @@ static quipu_status rows_create(qpy_task *task, quipu_messages messages)
     values.messages = messages;
     status = quipu_session_create(task->on->store, &values, task->call, &history, &task->error);
     if (status == QUIPU_OK) {
-        qpy_put_number(task, history->session->revision);
-        qpy_put_number(task, history->session->next_seq);
+        const quipu_session_info *session = history->session;
+
+        rows_put(task, session->revision, session->next_seq, false, &session->uid);
     }
     quipu_free(history);
     return status;
 }
 
 /* Texts: the key, rows and their texts, then what a new session has: app, user and id; then metadata,
- * which also an existing one gets, or none. The number is the revision that the session must have, or one
- * of ROWS_*. Returns the new revision and the next number. */
+ * which also an existing one gets, or none. Numbers: the revision that the session must have, or one of
+ * ROWS_*; the uid that it must have as two, zeros for any. A session that was deleted and made again has
+ * another uid, and may have the same revision. Returns the new revision, the next number, whether all
+ * rows were stored before (then nothing else was), and the uid as two: a new session's, or what was given. */
 quipu_status qpy_rows_add(qpy_task *task)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
@@ -108,6 +125,7 @@ quipu_status qpy_rows_add(qpy_task *task)
     quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_messages messages = quipu_messages_of(NULL, 0);
     const int64_t revision = task->given[0];
+    quipu_uuid uid;
     quipu_status status = rows_messages(task, &messages);
 
     if (status != QUIPU_OK) {
@@ -118,6 +136,8 @@ quipu_status qpy_rows_add(qpy_task *task)
     }
     options.expected_revision = revision < 0 ? -1 : revision;
     options.flags = revision == ROWS_ANY ? QUIPU_APPEND_CREATE : 0;
+    memcpy(&uid, &task->given[1], sizeof(uid));
+    options.uid = task->given[1] != 0 || task->given[2] != 0 ? &uid : NULL;
     if (task->in[6].n > 0) {
         patch.set = QUIPU_SET_METADATA;
         patch.metadata.text = task->in[6];
@@ -126,8 +146,8 @@ quipu_status qpy_rows_add(qpy_task *task)
     status = quipu_message_append(task->on->store, task->in[0], messages, &options, task->call,
                                   &appended, &task->error);
     if (status == QUIPU_OK) {
-        qpy_put_number(task, appended.revision);
-        qpy_put_number(task, appended.first_seq + (int64_t)messages.count);
+        rows_put(task, appended.revision, appended.first_seq + (int64_t)messages.count,
+                 appended.repeated, &uid);
     }
     return status;
 }
