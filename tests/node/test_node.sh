@@ -24,7 +24,7 @@ done
 ${QUIPU_CC:-cc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -fPIC -shared -fvisibility=hidden \
     -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I"$source_dir/include" -I"$jobs" \
     -isystem "$headers" "${sources[@]}" -o "$build/quipu_node.node" "$build/libquipu.so" -lsqlite3 \
-    -pthread -Wl,-rpath,"$build"
+    -pthread -Wl,-rpath,"$build" -Wl,-z,nodelete # as bindings/node/CMakeLists.txt has it
 export QUIPU_NODE_ADDON="$build/quipu_node.node"
 
 cd "$package"
