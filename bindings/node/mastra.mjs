@@ -346,9 +346,16 @@ export class QuipuMemory extends MemoryStorage {
     return (await this.#log(threadId)).all(resourceId);
   }
 
+  /** The ids of a resource's threads, or of all; those that changed last come first. */
+  async *#threadIds(userId) {
+    for await (const { sessionId } of (await this.#opening).sessions({ appName: this.#app, userId, limit: PAGE })) {
+      yield sessionId;
+    }
+  }
+
   /** The thread of each message that exists: where this process saw it, in the threads that are named,
-   * in the others. */
-  async #find(ids, named = []) {
+   * in the others, of a resource or of all. */
+  async #find(ids, named = [], resourceId = undefined) {
     const found = new Map();
     const left = new Set(ids);
     const seen = new Set();
@@ -369,8 +376,11 @@ export class QuipuMemory extends MemoryStorage {
       }
     }
     if (left.size > 0) {
-      for await (const { sessionId } of (await this.#opening).sessions({ appName: this.#app, limit: PAGE })) {
-        await look(sessionId);
+      for await (const threadId of this.#threadIds(resourceId)) {
+        await look(threadId);
+        if (left.size === 0) {
+          break;
+        }
       }
     }
     return found;
@@ -467,14 +477,11 @@ export class QuipuMemory extends MemoryStorage {
     if (source === null) {
       throw new Error(`Source thread with id ${sourceThreadId} not found`);
     }
-    if ((await this.getThreadById({ threadId: newThreadId })) !== null) {
-      throw new Error(`Thread with id ${newThreadId} already exists`);
-    }
     const { messageIds = [], startDate, endDate } = options.messageFilter ?? {};
-    let chosen = (await this.#entries(sourceThreadId)).map((one) => messageOf(one.text)).filter((one) =>
-      (messageIds.length === 0 || messageIds.includes(one.id)) &&
-      (!startDate || one.createdAt >= startDate) && (!endDate || one.createdAt <= endDate));
-    chosen = options.messageLimit > 0 ? chosen.slice(-options.messageLimit) : chosen;
+    const [wanted, start, end] = [new Set(messageIds), startDate && timeOf(startDate), endDate && timeOf(endDate)];
+    let chosen = (await this.#entries(sourceThreadId)).filter(({ id, at }) =>
+      (wanted.size === 0 || wanted.has(id)) && (!startDate || at >= start) && (!endDate || at <= end));
+    chosen = (options.messageLimit > 0 ? chosen.slice(-options.messageLimit) : chosen).map((one) => messageOf(one.text));
     const now = new Date();
     const clone = { sourceThreadId, clonedAt: now, ...(chosen.length > 0 ? { lastMessageId: chosen.at(-1).id } : {}) };
     const thread = {
@@ -485,9 +492,25 @@ export class QuipuMemory extends MemoryStorage {
     const clonedMessages = chosen.map((one) => ({
       ...one, id: messageIdMap[one.id], threadId: newThreadId, resourceId: resourceId || one.resourceId,
     }));
-    await this.#save(newThreadId, thread.resourceId, () => clonedMessages);
-    await this.saveThread({ thread });
+    await this.#putClone(thread, clonedMessages);
     return { thread, clonedMessages, messageIdMap };
+  }
+
+  /** Stores a thread that must be new, with its messages. It is listed when it is whole. */
+  async #putClone(thread, messages) {
+    const key = this.#key(thread.id);
+    try {
+      await (await this.#opening).create(key, { appName: this.#app, userId: thread.resourceId, sessionId: thread.id });
+    } catch (error) {
+      throw error instanceof Exists ? new Error(`Thread with id ${thread.id} already exists`, { cause: error }) : error;
+    }
+    try {
+      await this.#save(thread.id, thread.resourceId, (end) => changesOf(messages, end));
+      await this.saveThread({ thread });
+    } catch (error) {
+      await this.deleteThread({ threadId: thread.id }).catch(() => {});
+      throw error;
+    }
   }
 
   // ---- messages ----
@@ -565,13 +588,20 @@ export class QuipuMemory extends MemoryStorage {
     } catch (error) {
       this.#ends.delete(key);
       on.read = true;
-      if (error instanceof Exists && (end.known || !on.whole)) { // one of them is there already
+      // One of them is there already. Also behind a log that was read: somebody may have stored it since.
+      if (error instanceof Exists && (end.known || !on.whole || (await this.#moved(key, end.uid, revision)))) {
         on.whole = true;
         throw new Conflict(error.message);
       }
       throw error;
     }
     this.#ends.keep(key, { uid: end.uid, revision, sum: changes.at(-1).sum });
+  }
+
+  /** Whether somebody has changed or deleted a session since it had a revision. */
+  async #moved(key, uid, revision) {
+    const session = await this.#header(key);
+    return session?.uid !== uid || session.revision !== revision;
   }
 
   async saveMessages({ messages }) {
@@ -593,7 +623,7 @@ export class QuipuMemory extends MemoryStorage {
 
   async updateMessages({ messages }) {
     const updates = new Map(messages.map((one) => [one.id, one]));
-    const found = await this.#find([...updates.keys()]);
+    const found = await this.#find([...updates.keys()], messages.map((one) => one.threadId));
     const made = new Map();
     for (const [threadId, pairs] of groups(found, ([, from]) => from)) {
       const staying = pairs.map(([id]) => id).filter((id) => (updates.get(id).threadId ?? threadId) === threadId);
@@ -654,11 +684,7 @@ export class QuipuMemory extends MemoryStorage {
     if (typeof resourceId !== 'string' || !resourceId.trim()) {
       throw new Error('resourceId is required');
     }
-    const threadIds = [];
-    for await (const session of (await this.#opening).sessions({ appName: this.#app, userId: resourceId, limit: PAGE })) {
-      threadIds.push(session.sessionId);
-    }
-    return this.#list(threadIds, resourceId, options);
+    return this.#list(await Array.fromAsync(this.#threadIds(resourceId)), resourceId, options);
   }
 
   #paging({ page = 0, perPage: wanted }) {
@@ -700,7 +726,7 @@ export class QuipuMemory extends MemoryStorage {
   async #included(include, resourceId, threadIds) {
     const made = new Map();
     const named = [...include.map((one) => one.threadId), ...threadIds].filter((one) => one !== undefined);
-    const found = await this.#find(include.map((one) => one.id), named);
+    const found = await this.#find(include.map((one) => one.id), named, resourceId);
     for (const { id, withPreviousMessages = 0, withNextMessages = 0 } of include.filter((one) => found.has(one.id))) {
       const around = await this.#entries(found.get(id), resourceId);
       const at = around.findIndex((one) => one.id === id);
