@@ -506,7 +506,8 @@ test('a message that another process stores while it is saved is stored once', a
   const { store, memory, file } = await opened(t);
   const second = (await opened(t, file)).memory;
   await memory.saveMessages({ messages: [message('a', 1)] });
-  await memory.listMessages({ threadId: 't', perPage: false }); // from here on the log is in memory
+  await memory.listMessages({ threadId: 't', perPage: false }); // from here on the log is in memory...
+  await second.saveMessages({ messages: [message('b', 2)] }); // ...and behind
   let raced = 0;
   const get = store.get.bind(store);
   store.get = async (...given) => {
@@ -518,6 +519,7 @@ test('a message that another process stores while it is saved is stored once', a
   };
   await memory.saveMessages({ messages: [1, 2, 3].map((n) => message(`x${n}`, 10 + n, { role: 'assistant' })) });
   store.get = get;
+  assert.ok(raced > 3);
   for (const on of [memory, second, (await opened(t, file)).memory]) {
     const { messages, total } = await on.listMessages({ threadId: 't', perPage: false });
     assert.deepEqual([messages.filter((one) => one.role === 'assistant').length, total, new Set(messages.map((one) => one.id)).size], [3, messages.length, messages.length]);
