@@ -148,7 +148,7 @@ test-node:
 
 # The tarball of the npm package, with addons for x64 and arm64, tried in a folder of its own.
 node-package:
-	@tools/deps.sh cross
+	@tools/deps.sh wheels
 	@"$$(tools/node.sh "$(CURDIR)/build/node")" bindings/node/build.js --package
 
 # Beside better-sqlite3 and beside Mastra's own store; both need Node 22.

@@ -35,8 +35,7 @@ trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/node_modules"
 ln -s "$package" "$folder/node_modules/quipu-store"
 
-# The programs of docs/node.md work.
-awk -v folder="$folder" '/^```js$/ { n++; on = 1; next } /^```$/ { on = 0 }
-    on { print > (folder "/guide" n ".mjs") }' "$source_dir/docs/node.md"
+# The first program of docs/node.md works; the others need npm's packages: tests/npm.
+node_guides "$folder"
 test "$(cd "$folder" && "$node" guide1.mjs)" = "1 user Where is my parcel?"
 echo "[       OK ] the_first_program_of_the_guide_appends_and_reads"
