@@ -157,7 +157,8 @@ bench-node:
 		export PATH="$$(dirname "$$node"):$$PATH" && \
 		node "$$(dirname "$$node")/../lib/node_modules/npm/bin/npm-cli.js" install --silent \
 			--no-audit --no-fund && node ../../bindings/node/build.js && node bench.js && \
-		node --preserve-symlinks --preserve-symlinks-main mastra.mjs
+		node --preserve-symlinks --preserve-symlinks-main mastra.mjs && \
+		node --preserve-symlinks --preserve-symlinks-main claude.mjs
 
 # With cgo, so that "before" is the driver that Lango had.
 bench-lango: release
