@@ -26,7 +26,7 @@ const ENDS = 1000; // logs whose end is kept in memory
 const OWNERS = 10_000; // ids of messages whose thread is kept in memory
 const ROLES = new Set(['user', 'assistant', 'tool', 'system']);
 
-const quoted = (text) => text.replaceAll('%', '%25').replaceAll('/', '%2F');
+const quoted = (text) => (/[%/]/.test(text) ? text.replaceAll('%', '%25').replaceAll('/', '%2F') : text);
 const missing = (error) => error instanceof NotFound || error instanceof Expired;
 const timeOf = (value) => (value === undefined ? Date.now() : new Date(value).getTime());
 
@@ -73,14 +73,14 @@ function callsOf(content) {
 
 /** A record as a message of the store, in JSON. The texts of `record` are JSON already: what a message
  * holds is written once, here it only becomes a text. */
-function rowOf(record, message, eventId) {
+function rowOf(record, message, timestamp, eventId) {
   const members = Object.entries(record).map(([name, text]) => `"${name}":${text}`);
   const calls = callsOf(message?.content);
   const row = {
     role: message === undefined || !ROLES.has(message.role) ? 'system' : message.role,
     content: textOf(message?.content).toWellFormed(),
     toolCalls: calls.length > 0 ? calls : undefined,
-    timestamp: message === undefined ? undefined : new Date(timeOf(message.createdAt)).toISOString(),
+    timestamp,
     eventId,
     extra: { [MEMBER]: `{${members.join()}}` },
   };
@@ -105,8 +105,8 @@ function dated(message) {
 }
 
 /** A message as a log keeps it: as JSON, with what it is looked for by. */
-const entryOf = (message) => ({
-  id: message.id, text: JSON.stringify(message), at: timeOf(message.createdAt), resource: message.resourceId ?? null,
+const entryOf = (message, at = timeOf(message.createdAt)) => ({
+  id: message.id, text: JSON.stringify(message), at, resource: message.resourceId ?? null,
 });
 
 /** Entries by their time; those of one time as they came, or with DESC the other way round. */
@@ -194,7 +194,9 @@ function changesOf(messages, { uid, sum, log }) {
   let left = sum;
   for (const message of messages) {
     const { id } = message;
-    const entry = entryOf({ ...message, createdAt: new Date(timeOf(message.createdAt)) });
+    const at = timeOf(message.createdAt);
+    const timestamp = new Date(at).toISOString();
+    const entry = entryOf({ ...message, createdAt: timestamp }, at);
     const old = fresh.get(id) ?? log?.messages.get(id);
     if (old?.text === entry.text) {
       continue;
@@ -202,7 +204,7 @@ function changesOf(messages, { uid, sum, log }) {
     left = withMessage(left, old, entry);
     const record = { message: entry.text, again: old !== undefined, sum: JSON.stringify({ ...left, of: nameOf(uid) }) };
     const taken = fresh.has(id) || log?.ever.has(id);
-    changes.push({ entry, sum: left, row: rowOf(record, message, taken ? undefined : id) });
+    changes.push({ entry, sum: left, row: rowOf(record, message, timestamp, taken ? undefined : id) });
     fresh.set(id, entry);
   }
   return changes;

@@ -8,7 +8,7 @@ const { giveAsker, giveEmbedder } = require('./functions.js');
 const { SECRETS, neededSecret, secretOf } = require('./key.js');
 const messages = require('./messages.js');
 const { Cancelled, Expired, Misuse, NotFound, errorOf } = require('./errors.js');
-const { Given, Reader, bytesOf, intOf, listOf, objectOf, textOf, wrong } = require('./shapes.js');
+const { Given, Reader, bigintsOf, bytesOf, intOf, listOf, objectOf, textOf, wrong } = require('./shapes.js');
 
 const { ops, shapes } = native;
 const PIECE_MS = 60_000; // how long one call of an iterator waits; its signal ends it sooner
@@ -93,10 +93,8 @@ const appendedOf = (reader) => reader.struct(shapes.APPENDED);
 
 /** An append of messages that are JSON. */
 function appendOf(key, texts, options, more, settings) {
-  const lengths = texts.map((one) => Buffer.byteLength(one));
-  const data = Buffer.allocUnsafe(lengths.reduce((sum, one) => sum + one, 0));
-  texts.reduce((at, one) => at + data.write(one, at), 0);
-  const given = new Given().text('key', key).bytes(Buffer.from(BigInt64Array.from(lengths, BigInt).buffer)).bytes(data);
+  const lengths = bigintsOf(texts.map((one) => BigInt(Buffer.byteLength(one))));
+  const given = new Given().text('key', key).bytes(Buffer.from(lengths.buffer)).bytes(texts.join(''));
   given.struct(shapes.APPEND_OPTIONS, options).struct(shapes.SESSION_PATCH_MORE, more);
   return given.struct(shapes.SESSION_PATCH, settings, 'settings.');
 }
