@@ -45,9 +45,9 @@ async function row(name, calls, run) {
       took[at].push(await time(calls, () => run(sides[at])));
     }
   }
-  const ratio = (side) => median(took[side].map((one, block) => took[0][block] / one)).toFixed(2);
+  const ratio = (side) => median(took[side].map((one, block) => one / took[0][block])).toFixed(0);
   const us = took.map((all) => `${median(all).toFixed(0)} us`);
-  console.log(`${name}: in memory ${us[0]}, ours at FULL ${us[1]} (${ratio(1)}x), at NORMAL ${us[2]} (${ratio(2)}x)`);
+  console.log(`${name}: in memory ${us[0]}, ours at FULL ${us[1]} (${ratio(1)} times as long), at NORMAL ${us[2]} (${ratio(2)} times)`);
 }
 
 for (const size of [10, 1000, 10000]) {
