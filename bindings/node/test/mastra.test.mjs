@@ -287,6 +287,27 @@ test('a message is found by its id by a process that has not seen it', async (t)
   assert.equal(ids(await fresh.listMessages({ threadId: 't' })), 'a b c x');
 });
 
+test("a message is looked for in the thread that is named, and else in its resource's threads alone", async (t) => {
+  const { memory, file } = await opened(t);
+  await memory.saveMessages({ messages: [message('a', 1), message('b', 2)] });
+  await memory.saveMessages({ messages: [message('c', 3, { threadId: 'more' })] });
+  await memory.saveMessages({ messages: [message('x', 4, { threadId: 'u', resourceId: 'bob' })] });
+  const { store, memory: fresh } = await opened(t, file);
+  const keys = new Set();
+  const get = store.get.bind(store);
+  store.get = (key, ...options) => get(keys.add(key) && key, ...options);
+  const page = { threadId: 't', resourceId: 'ada', perPage: 1 };
+  assert.equal(ids(await fresh.listMessages({ ...page, include: [{ id: 'c' }] })), 'a c');
+  assert.equal(ids(await fresh.listMessages({ ...page, include: [{ id: 'none' }] })), 'a');
+  assert.deepEqual([...keys].sort(), ['mastra:more', 'mastra:t']);
+  const { store: third, memory: other } = await opened(t, file);
+  const seen = new Set();
+  const read = third.get.bind(third);
+  third.get = (key, ...options) => read(seen.add(key) && key, ...options);
+  await other.updateMessages({ messages: [{ id: 'a', threadId: 't', content: { metadata: { k: 1 } } }] });
+  assert.deepEqual([...seen], ['mastra:t']);
+});
+
 test('a message that was deleted can be saved again', async (t) => {
   const { memory, file } = await opened(t);
   await memory.saveMessages({ messages: [message('a', 1), message('b', 2)] });
