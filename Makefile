@@ -149,7 +149,7 @@ test-node:
 
 # The tarball of the npm package, with addons for x64 and arm64, tried in a folder of its own.
 node-package:
-	@tools/deps.sh cross
+	@tools/deps.sh wheels
 	@"$$(tools/node.sh "$(CURDIR)/build/node")" bindings/node/build.js --package
 
 # Beside better-sqlite3 and beside Mastra's own store; both need Node 22.
@@ -158,7 +158,8 @@ bench-node:
 		export PATH="$$(dirname "$$node"):$$PATH" && \
 		node "$$(dirname "$$node")/../lib/node_modules/npm/bin/npm-cli.js" install --silent \
 			--no-audit --no-fund && node ../../bindings/node/build.js && node bench.js && \
-		node --preserve-symlinks --preserve-symlinks-main mastra.mjs
+		node --preserve-symlinks --preserve-symlinks-main mastra.mjs && \
+		node --preserve-symlinks --preserve-symlinks-main claude.mjs
 
 # With cgo, so that "before" is the driver that Lango had.
 bench-lango: release

@@ -4,6 +4,7 @@
 
 const native = require('./lib/native.js');
 const { Conflict, Exists, Expired, NotFound } = require('./lib/errors.js');
+const { Newest } = require('./lib/newest.js');
 const { Given, wrong } = require('./lib/shapes.js');
 const { Store, runOn } = require('./lib/store.js');
 
@@ -11,6 +12,7 @@ const CACHED = 256; // sessions whose revision and summary are kept
 const SUMMARY = 'claude'; // the member of a session's metadata that has its summary
 const PAGE = 1000;
 const NEW = -1n; // the revision of a session that must not exist
+const ANY = [0n, 0n]; // its uid, as two numbers
 const ROLES = ['user', 'assistant', 'tool', 'function', 'model', 'system'];
 const SDK = '@anthropic-ai/claude-agent-sdk';
 
@@ -68,6 +70,9 @@ function rowsOf(entries) {
   return [Buffer.from(BigInt64Array.from(shape, BigInt).buffer), Buffer.concat(texts)];
 }
 
+/** A uid as the two numbers that the job layer takes. */
+const numbersOf = (uid) => [...new BigInt64Array(Uint8Array.from(Buffer.from(uid.replaceAll('-', ''), 'hex')).buffer)];
+
 /** A SessionStore with all six methods. Entries whose uuid is stored already are not stored again, and the
  * summary changes in the transaction of the append. Processes can share a file. */
 class QuipuSessionStore {
@@ -75,7 +80,7 @@ class QuipuSessionStore {
   #owned;
   #app;
   #fold;
-  #known = new Map();
+  #known = new Newest(CACHED); // by name: the session's uid, revision and summary
 
   constructor(store, { appName = 'claude', fold } = {}) {
     if (!(store instanceof Store) && typeof store !== 'string') {
@@ -111,8 +116,8 @@ class QuipuSessionStore {
         return;
       } catch (error) {
         this.#known.delete(name);
-        if (error instanceof Exists) {
-          left = found === null ? left : await this.#withoutStored(name, left); // null: somebody else created it
+        if (error instanceof Exists) { // also when somebody else created the session
+          left = await this.#withoutStored(name, left);
         } else if (!lost(error)) {
           throw error;
         } // somebody else was first: look again
@@ -123,7 +128,7 @@ class QuipuSessionStore {
   async #look(name) {
     try {
       const { session } = await (await this.#opening).get(name, { last: 0 });
-      return { revision: BigInt(session.revision), summary: session.metadata[SUMMARY] };
+      return { uid: numbersOf(session.uid), revision: BigInt(session.revision), summary: session.metadata[SUMMARY] };
     } catch (error) {
       if (known(NotFound, Expired)(error)) {
         return null;
@@ -155,15 +160,17 @@ class QuipuSessionStore {
     rowsOf(entries).forEach((one) => given.bytes(one));
     given.text('appName', this.#app).text('projectKey', key.projectKey).text('sessionId', id).bytes(metadata);
     given.number('revision', found?.revision ?? NEW);
+    (found?.uid ?? ANY).forEach((one) => given.number('uid', one));
     const { numbers } = await runOn(await this.#opening, native.ops.ROWS_ADD, given);
-    this.#known.delete(name); // the newest is the last
-    this.#known.set(name, { revision: numbers[1 + Number(numbers[0])], summary });
-    if (this.#known.size > CACHED) {
-      this.#known.delete(this.#known.keys().next().value);
+    const [revision, , repeated, ...uid] = numbers.subarray(1 + Number(numbers[0]));
+    if (repeated === 0n) {
+      this.#known.keep(name, { uid, revision, summary });
+    } else { // the summary is not the session's: these entries were folded into it before
+      this.#known.delete(name);
     }
   }
 
-  /** The entries that are not stored, by their uuids, and those without one. */
+  /** The entries that are not stored, by their uuids, each once, and those without one. */
   async #withoutStored(name, entries) {
     const { messages } = await (await this.#opening).get(name).catch((error) => {
       if (known(NotFound, Expired)(error)) {
@@ -173,7 +180,7 @@ class QuipuSessionStore {
     });
     const stored = new Set(messages.map((one) => one.eventId));
     return entries.filter(({ uuid }) => {
-      const fresh = uuid === undefined || uuid === null || !stored.has(uuid);
+      const fresh = typeof uuid !== 'string' || uuid === '' || !stored.has(uuid);
       stored.add(uuid);
       return fresh;
     });

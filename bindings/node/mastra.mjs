@@ -26,7 +26,7 @@ const ENDS = 1000; // logs whose end is kept in memory
 const OWNERS = 10_000; // ids of messages whose thread is kept in memory
 const ROLES = new Set(['user', 'assistant', 'tool', 'system']);
 
-const quoted = (text) => text.replaceAll('%', '%25').replaceAll('/', '%2F');
+const quoted = (text) => (/[%/]/.test(text) ? text.replaceAll('%', '%25').replaceAll('/', '%2F') : text);
 const missing = (error) => error instanceof NotFound || error instanceof Expired;
 const timeOf = (value) => (value === undefined ? Date.now() : new Date(value).getTime());
 
@@ -73,14 +73,14 @@ function callsOf(content) {
 
 /** A record as a message of the store, in JSON. The texts of `record` are JSON already: what a message
  * holds is written once, here it only becomes a text. */
-function rowOf(record, message, eventId) {
+function rowOf(record, message, timestamp, eventId) {
   const members = Object.entries(record).map(([name, text]) => `"${name}":${text}`);
   const calls = callsOf(message?.content);
   const row = {
     role: message === undefined || !ROLES.has(message.role) ? 'system' : message.role,
     content: textOf(message?.content).toWellFormed(),
     toolCalls: calls.length > 0 ? calls : undefined,
-    timestamp: message === undefined ? undefined : new Date(timeOf(message.createdAt)).toISOString(),
+    timestamp,
     eventId,
     extra: { [MEMBER]: `{${members.join()}}` },
   };
@@ -105,8 +105,8 @@ function dated(message) {
 }
 
 /** A message as a log keeps it: as JSON, with what it is looked for by. */
-const entryOf = (message) => ({
-  id: message.id, text: JSON.stringify(message), at: timeOf(message.createdAt), resource: message.resourceId ?? null,
+const entryOf = (message, at = timeOf(message.createdAt)) => ({
+  id: message.id, text: JSON.stringify(message), at, resource: message.resourceId ?? null,
 });
 
 /** Entries by their time; those of one time as they came, or with DESC the other way round. */
@@ -194,7 +194,9 @@ function changesOf(messages, { uid, sum, log }) {
   let left = sum;
   for (const message of messages) {
     const { id } = message;
-    const entry = entryOf({ ...message, createdAt: new Date(timeOf(message.createdAt)) });
+    const at = timeOf(message.createdAt);
+    const timestamp = new Date(at).toISOString();
+    const entry = entryOf({ ...message, createdAt: timestamp }, at);
     const old = fresh.get(id) ?? log?.messages.get(id);
     if (old?.text === entry.text) {
       continue;
@@ -202,7 +204,7 @@ function changesOf(messages, { uid, sum, log }) {
     left = withMessage(left, old, entry);
     const record = { message: entry.text, again: old !== undefined, sum: JSON.stringify({ ...left, of: nameOf(uid) }) };
     const taken = fresh.has(id) || log?.ever.has(id);
-    changes.push({ entry, sum: left, row: rowOf(record, message, taken ? undefined : id) });
+    changes.push({ entry, sum: left, row: rowOf(record, message, timestamp, taken ? undefined : id) });
     fresh.set(id, entry);
   }
   return changes;
@@ -346,9 +348,16 @@ export class QuipuMemory extends MemoryStorage {
     return (await this.#log(threadId)).all(resourceId);
   }
 
+  /** The ids of a resource's threads, or of all; those that changed last come first. */
+  async *#threadIds(userId) {
+    for await (const { sessionId } of (await this.#opening).sessions({ appName: this.#app, userId, limit: PAGE })) {
+      yield sessionId;
+    }
+  }
+
   /** The thread of each message that exists: where this process saw it, in the threads that are named,
-   * in the others. */
-  async #find(ids, named = []) {
+   * in the others, of a resource or of all. */
+  async #find(ids, named = [], resourceId = undefined) {
     const found = new Map();
     const left = new Set(ids);
     const seen = new Set();
@@ -369,8 +378,11 @@ export class QuipuMemory extends MemoryStorage {
       }
     }
     if (left.size > 0) {
-      for await (const { sessionId } of (await this.#opening).sessions({ appName: this.#app, limit: PAGE })) {
-        await look(sessionId);
+      for await (const threadId of this.#threadIds(resourceId)) {
+        await look(threadId);
+        if (left.size === 0) {
+          break;
+        }
       }
     }
     return found;
@@ -467,14 +479,11 @@ export class QuipuMemory extends MemoryStorage {
     if (source === null) {
       throw new Error(`Source thread with id ${sourceThreadId} not found`);
     }
-    if ((await this.getThreadById({ threadId: newThreadId })) !== null) {
-      throw new Error(`Thread with id ${newThreadId} already exists`);
-    }
     const { messageIds = [], startDate, endDate } = options.messageFilter ?? {};
-    let chosen = (await this.#entries(sourceThreadId)).map((one) => messageOf(one.text)).filter((one) =>
-      (messageIds.length === 0 || messageIds.includes(one.id)) &&
-      (!startDate || one.createdAt >= startDate) && (!endDate || one.createdAt <= endDate));
-    chosen = options.messageLimit > 0 ? chosen.slice(-options.messageLimit) : chosen;
+    const [wanted, start, end] = [new Set(messageIds), startDate && timeOf(startDate), endDate && timeOf(endDate)];
+    let chosen = (await this.#entries(sourceThreadId)).filter(({ id, at }) =>
+      (wanted.size === 0 || wanted.has(id)) && (!startDate || at >= start) && (!endDate || at <= end));
+    chosen = (options.messageLimit > 0 ? chosen.slice(-options.messageLimit) : chosen).map((one) => messageOf(one.text));
     const now = new Date();
     const clone = { sourceThreadId, clonedAt: now, ...(chosen.length > 0 ? { lastMessageId: chosen.at(-1).id } : {}) };
     const thread = {
@@ -485,9 +494,25 @@ export class QuipuMemory extends MemoryStorage {
     const clonedMessages = chosen.map((one) => ({
       ...one, id: messageIdMap[one.id], threadId: newThreadId, resourceId: resourceId || one.resourceId,
     }));
-    await this.#save(newThreadId, thread.resourceId, () => clonedMessages);
-    await this.saveThread({ thread });
+    await this.#putClone(thread, clonedMessages);
     return { thread, clonedMessages, messageIdMap };
+  }
+
+  /** Stores a thread that must be new, with its messages. It is listed when it is whole. */
+  async #putClone(thread, messages) {
+    const key = this.#key(thread.id);
+    try {
+      await (await this.#opening).create(key, { appName: this.#app, userId: thread.resourceId, sessionId: thread.id });
+    } catch (error) {
+      throw error instanceof Exists ? new Error(`Thread with id ${thread.id} already exists`, { cause: error }) : error;
+    }
+    try {
+      await this.#save(thread.id, thread.resourceId, (end) => changesOf(messages, end));
+      await this.saveThread({ thread });
+    } catch (error) {
+      await this.deleteThread({ threadId: thread.id }).catch(() => {});
+      throw error;
+    }
   }
 
   // ---- messages ----
@@ -565,13 +590,20 @@ export class QuipuMemory extends MemoryStorage {
     } catch (error) {
       this.#ends.delete(key);
       on.read = true;
-      if (error instanceof Exists && (end.known || !on.whole)) { // one of them is there already
+      // One of them is there already. Also behind a log that was read: somebody may have stored it since.
+      if (error instanceof Exists && (end.known || !on.whole || (await this.#moved(key, end.uid, revision)))) {
         on.whole = true;
         throw new Conflict(error.message);
       }
       throw error;
     }
     this.#ends.keep(key, { uid: end.uid, revision, sum: changes.at(-1).sum });
+  }
+
+  /** Whether somebody has changed or deleted a session since it had a revision. */
+  async #moved(key, uid, revision) {
+    const session = await this.#header(key);
+    return session?.uid !== uid || session.revision !== revision;
   }
 
   async saveMessages({ messages }) {
@@ -593,7 +625,7 @@ export class QuipuMemory extends MemoryStorage {
 
   async updateMessages({ messages }) {
     const updates = new Map(messages.map((one) => [one.id, one]));
-    const found = await this.#find([...updates.keys()]);
+    const found = await this.#find([...updates.keys()], messages.map((one) => one.threadId));
     const made = new Map();
     for (const [threadId, pairs] of groups(found, ([, from]) => from)) {
       const staying = pairs.map(([id]) => id).filter((id) => (updates.get(id).threadId ?? threadId) === threadId);
@@ -654,11 +686,7 @@ export class QuipuMemory extends MemoryStorage {
     if (typeof resourceId !== 'string' || !resourceId.trim()) {
       throw new Error('resourceId is required');
     }
-    const threadIds = [];
-    for await (const session of (await this.#opening).sessions({ appName: this.#app, userId: resourceId, limit: PAGE })) {
-      threadIds.push(session.sessionId);
-    }
-    return this.#list(threadIds, resourceId, options);
+    return this.#list(await Array.fromAsync(this.#threadIds(resourceId)), resourceId, options);
   }
 
   #paging({ page = 0, perPage: wanted }) {
@@ -700,7 +728,7 @@ export class QuipuMemory extends MemoryStorage {
   async #included(include, resourceId, threadIds) {
     const made = new Map();
     const named = [...include.map((one) => one.threadId), ...threadIds].filter((one) => one !== undefined);
-    const found = await this.#find(include.map((one) => one.id), named);
+    const found = await this.#find(include.map((one) => one.id), named, resourceId);
     for (const { id, withPreviousMessages = 0, withNextMessages = 0 } of include.filter((one) => found.has(one.id))) {
       const around = await this.#entries(found.get(id), resourceId);
       const at = around.findIndex((one) => one.id === id);

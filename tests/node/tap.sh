@@ -14,3 +14,9 @@ node_tests() {
         exit 1
     fi
 }
+
+# node_guides FOLDER: the programs of docs/node.md as guide1.mjs, guide2.mjs...
+node_guides() {
+    awk -v folder="$1" '/^```js$/ { n++; on = 1; next } /^```$/ { on = 0 }
+        on { print > (folder "/guide" n ".mjs") }' "$source_dir/docs/node.md"
+}

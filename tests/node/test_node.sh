@@ -24,7 +24,7 @@ done
 ${QUIPU_CC:-cc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -fPIC -shared -fvisibility=hidden \
     -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I"$source_dir/include" -I"$jobs" \
     -isystem "$headers" "${sources[@]}" -o "$build/quipu_node.node" "$build/libquipu.so" -lsqlite3 \
-    -pthread -Wl,-rpath,"$build"
+    -pthread -Wl,-rpath,"$build" -Wl,-z,nodelete # as bindings/node/CMakeLists.txt has it
 export QUIPU_NODE_ADDON="$build/quipu_node.node"
 
 cd "$package"
@@ -35,8 +35,7 @@ trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/node_modules"
 ln -s "$package" "$folder/node_modules/quipu-store"
 
-# The programs of docs/node.md work.
-awk -v folder="$folder" '/^```js$/ { n++; on = 1; next } /^```$/ { on = 0 }
-    on { print > (folder "/guide" n ".mjs") }' "$source_dir/docs/node.md"
+# The first program of docs/node.md works; the others need npm's packages: tests/npm.
+node_guides "$folder"
 test "$(cd "$folder" && "$node" guide1.mjs)" = "1 user Where is my parcel?"
 echo "[       OK ] the_first_program_of_the_guide_appends_and_reads"

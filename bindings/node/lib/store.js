@@ -8,7 +8,7 @@ const { giveAsker, giveEmbedder } = require('./functions.js');
 const { SECRETS, neededSecret, secretOf } = require('./key.js');
 const messages = require('./messages.js');
 const { Cancelled, Expired, Misuse, NotFound, errorOf } = require('./errors.js');
-const { Given, Reader, bytesOf, intOf, listOf, objectOf, textOf, wrong } = require('./shapes.js');
+const { Given, Reader, bigintsOf, bytesOf, intOf, listOf, objectOf, textOf, wrong } = require('./shapes.js');
 
 const { ops, shapes } = native;
 const PIECE_MS = 60_000; // how long one call of an iterator waits; its signal ends it sooner
@@ -38,12 +38,16 @@ function onlyNames(where, options, names) {
   }
 }
 
-/** Runs a job. A signal sets its cancel flag; the promise then has the signal's reason. */
-async function run(op, handle, given, signal, { waits = false, target = null } = {}) {
+/** Runs a job. A signal sets its cancel flag; the promise then has the signal's reason. So does the end of
+ * the iterator that waits for it. */
+async function run(op, handle, given, signal, { waits = false, target = null, iteration } = {}) {
   signal?.throwIfAborted();
   const flag = signal !== undefined || waits ? native.flag() : null;
   const cancel = () => native.cancel(flag);
   signal?.addEventListener('abort', cancel, { once: true });
+  if (iteration !== undefined) {
+    iteration.cancel = cancel;
+  }
   let answer;
   try {
     answer = await native.run(op, handle, ...given.packed(), flag, target, given.functions);
@@ -61,6 +65,22 @@ async function run(op, handle, given, signal, { waits = false, target = null } =
   return answer;
 }
 
+/** An async generator whose return() and throw() also end the call that it waits for: by themselves they
+ * stand behind next(), which may wait for ever. `make` gets the iteration, which says that it is over. */
+function iterated(make) {
+  const iteration = { over: false, cancel: () => {} };
+  const made = make(iteration);
+  for (const name of ['return', 'throw']) {
+    const end = made[name].bind(made);
+    made[name] = (value) => {
+      iteration.over = true;
+      iteration.cancel();
+      return end(value);
+    };
+  }
+  return made;
+}
+
 const sessionOf = (reader) => reader.struct(shapes.SESSION_INFO);
 const messagesOf = (reader) => (reader.json() ?? []).map(messages.read);
 const memoriesOf = (reader) =>
@@ -73,10 +93,8 @@ const appendedOf = (reader) => reader.struct(shapes.APPENDED);
 
 /** An append of messages that are JSON. */
 function appendOf(key, texts, options, more, settings) {
-  const lengths = texts.map((one) => Buffer.byteLength(one));
-  const data = Buffer.allocUnsafe(lengths.reduce((sum, one) => sum + one, 0));
-  texts.reduce((at, one) => at + data.write(one, at), 0);
-  const given = new Given().text('key', key).bytes(Buffer.from(BigInt64Array.from(lengths, BigInt).buffer)).bytes(data);
+  const lengths = bigintsOf(texts.map((one) => BigInt(Buffer.byteLength(one))));
+  const given = new Given().text('key', key).bytes(Buffer.from(lengths.buffer)).bytes(texts.join(''));
   given.struct(shapes.APPEND_OPTIONS, options).struct(shapes.SESSION_PATCH_MORE, more);
   return given.struct(shapes.SESSION_PATCH, settings, 'settings.');
 }
@@ -661,16 +679,20 @@ class Store {
 
   /** Goes through the messages of a session behind number `after`: those that exist, then each as it
    * is appended, by any process. Ends when none came for `timeout` milliseconds (default: never). */
-  async *tail(key, options) {
+  tail(key, options) {
+    return iterated((iteration) => this.#tail(iteration, key, options));
+  }
+
+  async *#tail(iteration, key, options) {
     const [{ after = 0, timeout = Infinity, ...rest }, signal] = split(options, 'options');
     onlyNames('options', rest, ['after', 'timeout', 'signal']);
     const opening = new Given().text('key', key).number('after', after);
     const patience = patienceOf(timeout);
     const id = await this.#call(ops.TAIL_OPEN, opening, signal, (reader) => reader.number());
     try {
-      for (;;) {
+      while (!iteration.over) {
         const given = new Given().number('tail', id).number('timeout', patience.piece());
-        const batch = await this.#call(ops.TAIL_NEXT, given, signal, batchOf, { waits: true });
+        const batch = await this.#call(ops.TAIL_NEXT, given, signal, batchOf, { waits: true, iteration });
         yield* batch;
         if (batch.length > 0) {
           patience.renew();
@@ -679,7 +701,9 @@ class Store {
         }
       }
     } catch (error) {
-      throw this.#ended(error);
+      if (!(iteration.over && error instanceof Cancelled)) {
+        throw this.#ended(error);
+      }
     } finally {
       if (!this.closed) {
         await this.#call(ops.TAIL_CLOSE, new Given().number('tail', id)).catch(() => {});
@@ -688,30 +712,43 @@ class Store {
   }
 
   /** One page of the changes of all sessions, and the cursor behind it. */
-  async feedRead(options) {
+  feedRead(options) {
+    return this.#feedRead(options);
+  }
+
+  async #feedRead(options, iteration) {
     const [{ timeout = 0, ...values }, signal] = split(options, 'options');
     const given = new Given().struct(shapes.FEED_OPTIONS, { ...values, timeoutMs: waitOf(timeout) });
     return this.#call(ops.FEED, given, signal, (reader) => ({
       changes: reader.items(shapes.CHANGE), next: reader.text() ?? '',
-    }), { waits: true });
+    }), { waits: true, iteration });
   }
 
   /** Goes through the changes of all sessions, of stores that were opened with `feed`. */
-  async *feed(options) {
+  feed(options) {
+    return iterated((iteration) => this.#feed(iteration, options));
+  }
+
+  async *#feed(iteration, options) {
     const [{ after, fromNow, timeout = Infinity, ...rest }, signal] = split(options, 'options');
     onlyNames('options', rest, ['after', 'fromNow', 'timeout', 'signal']);
     const patience = patienceOf(timeout);
     try {
-      let page = await this.feedRead({ after, fromNow, signal });
+      let page = await this.#feedRead({ after, fromNow, signal }, iteration);
       while (page.changes.length > 0 || !patience.over()) {
         yield* page.changes;
         if (page.changes.length > 0) {
           patience.renew();
         }
-        page = await this.feedRead({ after: page.next, timeout: patience.piece(), signal });
+        if (iteration.over) {
+          return;
+        }
+        page = await this.#feedRead({ after: page.next, timeout: patience.piece(), signal }, iteration);
       }
     } catch (error) {
-      throw this.#ended(error);
+      if (!(iteration.over && error instanceof Cancelled)) {
+        throw this.#ended(error);
+      }
     }
   }
 

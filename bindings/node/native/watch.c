@@ -36,13 +36,18 @@ static void *watch_main(void *context)
     }
 }
 
+/* Without an environment Node empties its queue after addon_end(): the state may be gone, and the
+ * watcher has been joined. */
 void node_wake(napi_env env, napi_value callback, void *context, void *data)
 {
     node_state *state = context;
 
     (void)callback;
     (void)data;
-    if (env != NULL && !state->ended) {
+    if (env == NULL) {
+        return;
+    }
+    if (!state->ended) {
         node_take(state);
     }
     (void)sem_post(&state->taken);

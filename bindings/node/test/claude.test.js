@@ -1,7 +1,7 @@
 'use strict';
 // The 14 contracts of the Claude Agent SDK's SessionStore (its Python package ships them as a suite; the
 // npm package has none), and what a store has to hold beyond them. With the SDK installed the summaries
-// are its own fold's; otherwise those of a fold that keeps the newest title.
+// are its own fold's; otherwise those of a fold that keeps the newest title and counts.
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -23,7 +23,10 @@ const e = (entry) => ({ type: 'x', ...entry });
 const sdk = process.env.QUIPU_CLAUDE_SDK; // the SDK's module
 const simple = (previous, of, entries) => ({
   sessionId: of.sessionId, mtime: previous?.mtime ?? 0,
-  data: { ...previous?.data, ...entries.reduce((all, one) => (one.customTitle ? { customTitle: one.customTitle } : all), {}) },
+  data: {
+    ...previous?.data, ...entries.reduce((all, one) => (one.customTitle ? { customTitle: one.customTitle } : all), {}),
+    count: (previous?.data.count ?? 0) + entries.length,
+  },
 });
 const folding = sdk ? import(pathToFileURL(sdk)).then((module) => module.foldSessionSummary) : Promise.resolve(simple);
 
@@ -148,6 +151,48 @@ test('entries that come again by their uuid are stored once', async (t) => {
   await store.append(key, [e({ uuid: 'a', n: 1 }), e({ n: 2 })]);
   await store.append(key, [e({ uuid: 'a', n: 1 }), e({ uuid: 'b', n: 3 }), e({ n: 2 })]);
   assert.deepEqual((await store.load(key)).map((one) => one.n), [1, 2, 3, 2]);
+});
+
+test('a first append that has an entry twice stores it once', { timeout: 20_000 }, async (t) => {
+  const store = await fresh(t);
+  await store.append(key, [e({ uuid: 'a', n: 1 }), e({ uuid: 'a', n: 2 }), e({ uuid: 'b', n: 3 }), e({ uuid: '', n: 4 }), e({ uuid: '', n: 5 })]);
+  assert.deepEqual((await store.load(key)).map((one) => one.n), [1, 3, 4, 5]);
+  await store.append(key, [e({ uuid: '', n: 6 }), e({ uuid: 'b', n: 7 }), e({ uuid: 'c', n: 8 }), e({ uuid: 'c', n: 9 })]);
+  assert.deepEqual((await store.load(key)).map((one) => one.n), [1, 3, 4, 5, 6, 8]);
+});
+
+test('a session that was deleted and made again has a summary of its own entries', async (t) => {
+  const file = path.join(folder, `claude${++made}.db`);
+  const [one, other] = [await fresh(t, file), await fresh(t, file)];
+  const at = (uuid, more) => e({ uuid, timestamp: '2024-01-01T00:00:00.000Z', ...more });
+  await one.append(key, [at('a', { customTitle: 'old' })]);
+  await other.delete(key);
+  await other.append(key, [at('b', { customTitle: 'new' })]); // as many changes as the session before
+  await one.append(key, [at('c')]);
+  const [{ data }] = await one.listSessionSummaries('proj');
+  assert.match(JSON.stringify(data), /new/);
+  assert.doesNotMatch(JSON.stringify(data), /old/);
+  assert.deepEqual((await one.load(key)).map((entry) => entry.uuid), ['b', 'c']);
+});
+
+test('a batch that comes again by another store leaves the summary as it is', async (t) => {
+  const file = path.join(folder, `claude${++made}.db`);
+  const stores = [await fresh(t, file), await fresh(t, file)];
+  const at = (uuid, more) => e({ uuid, timestamp: '2024-01-01T00:00:00.000Z', ...more });
+  const first = [at('a', { customTitle: 'first' })];
+  await stores[0].append(key, first);
+  await stores[1].append(key, [at('b', { customTitle: 'second' })]);
+  const [before] = await stores[0].listSessionSummaries('proj');
+  await stores[1].append(key, first);
+  await stores[0].append(key, first);
+  for (const [n, store] of stores.entries()) {
+    await store.append(key, [at(`c${n}`)]);
+    const [after] = await store.listSessionSummaries('proj');
+    assert.match(JSON.stringify(after.data), /second/);
+    assert.doesNotMatch(JSON.stringify(after.data), /first/);
+  }
+  assert.match(JSON.stringify(before.data), /second/);
+  assert.deepEqual((await stores[0].load(key)).map((one) => one.uuid), ['a', 'b', 'c0', 'c1']);
 });
 
 test('two stores that write one session lose nothing, and its summary', async (t) => {

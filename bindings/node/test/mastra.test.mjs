@@ -287,6 +287,27 @@ test('a message is found by its id by a process that has not seen it', async (t)
   assert.equal(ids(await fresh.listMessages({ threadId: 't' })), 'a b c x');
 });
 
+test("a message is looked for in the thread that is named, and else in its resource's threads alone", async (t) => {
+  const { memory, file } = await opened(t);
+  await memory.saveMessages({ messages: [message('a', 1), message('b', 2)] });
+  await memory.saveMessages({ messages: [message('c', 3, { threadId: 'more' })] });
+  await memory.saveMessages({ messages: [message('x', 4, { threadId: 'u', resourceId: 'bob' })] });
+  const { store, memory: fresh } = await opened(t, file);
+  const keys = new Set();
+  const get = store.get.bind(store);
+  store.get = (key, ...options) => get(keys.add(key) && key, ...options);
+  const page = { threadId: 't', resourceId: 'ada', perPage: 1 };
+  assert.equal(ids(await fresh.listMessages({ ...page, include: [{ id: 'c' }] })), 'a c');
+  assert.equal(ids(await fresh.listMessages({ ...page, include: [{ id: 'none' }] })), 'a');
+  assert.deepEqual([...keys].sort(), ['mastra:more', 'mastra:t']);
+  const { store: third, memory: other } = await opened(t, file);
+  const seen = new Set();
+  const read = third.get.bind(third);
+  third.get = (key, ...options) => read(seen.add(key) && key, ...options);
+  await other.updateMessages({ messages: [{ id: 'a', threadId: 't', content: { metadata: { k: 1 } } }] });
+  assert.deepEqual([...seen], ['mastra:t']);
+});
+
 test('a message that was deleted can be saved again', async (t) => {
   const { memory, file } = await opened(t);
   await memory.saveMessages({ messages: [message('a', 1), message('b', 2)] });
@@ -362,4 +383,166 @@ test('a LibSQLStore is copied whole, and once', async (t) => {
     assert.equal((await store.get(`mastra:${id}`, { last: 0 })).session.messageCount, 30);
   }
   assert.deepEqual(await memory.getResourceById({ resourceId: 'ada' }), await from.getResourceById({ resourceId: 'ada' }));
+});
+
+/** Mastra's own store in a file, for comparison. */
+async function libsql() {
+  const storage = new LibSQLStore({ id: `own${++made}`, url: `file:${place()}` });
+  await storage.init();
+  return storage.getStore('memory');
+}
+
+/** What two stores answer, without what each makes by itself: ids of clones by the messages that they are
+ * of, and times of now. */
+function plain(value, named = new Map()) {
+  return JSON.parse(JSON.stringify(value ?? null, (name, one) =>
+    (['updatedAt', 'clonedAt'].includes(name) ? 'a time' : typeof one === 'string' ? named.get(one) ?? one : one)));
+}
+
+async function filled(on) {
+  await on.saveThread({ thread: thread('t') });
+  await on.saveThread({ thread: thread('empty', { title: '', createdAt: new Date(START - 1000) }) });
+  await on.saveMessages({ messages: Array.from({ length: 12 }, (_, n) => message(`m${n}`, n * 1000, { role: n % 2 ? 'assistant' : 'user' })) });
+  await on.saveMessages({ messages: [message('late', 500)] });
+  await on.deleteMessages(['m3']);
+}
+
+test("a clone has the messages that Mastra's own store gives it, by the same options", async (t) => {
+  const [{ memory, file }, theirs] = [await opened(t), await libsql()];
+  const both = [memory, theirs];
+  for (const on of both) {
+    await filled(on);
+  }
+  const day = (at) => new Date(START + at);
+  const cases = [
+    {}, { title: 'Mine', metadata: { a: 1 } }, { resourceId: 'bob' }, { sourceThreadId: 'empty' },
+    { options: { messageLimit: 3 } }, { options: { messageLimit: 100 } }, { options: { messageLimit: 0 } },
+    { options: { messageFilter: { startDate: day(2000) } } }, { options: { messageFilter: { endDate: day(5000) } } },
+    { options: { messageFilter: { startDate: day(500), endDate: day(4000) }, messageLimit: 2 } },
+    { options: { messageFilter: { messageIds: ['m1', 'm3', 'late', 'none'] } } },
+    { options: { messageFilter: { messageIds: ['none'] } } }, { options: { messageFilter: { messageIds: [] } } },
+  ];
+  for (const [n, given] of cases.entries()) {
+    const made = [];
+    for (const on of both) {
+      const newThreadId = `clone${n}`;
+      const cloned = await on.cloneThread({ sourceThreadId: 't', newThreadId, ...given });
+      const named = new Map(Object.entries(cloned.messageIdMap).map(([from, to]) => [to, `clone of ${from}`]));
+      assert.deepEqual(cloned.clonedMessages.map((one) => one.id), Object.values(cloned.messageIdMap));
+      const seen = on === memory ? (await opened(t, file)).memory : on; // by another process
+      const read = await seen.listMessages({ threadId: newThreadId, perPage: false });
+      const kept = await seen.getThreadById({ threadId: newThreadId });
+      const all = plain({ cloned: { ...cloned, messageIdMap: Object.keys(cloned.messageIdMap) }, read, kept }, named);
+      for (const one of [all.cloned.thread, all.kept]) { // times of now, and a title that is absent or ''
+        assert.equal(typeof one.createdAt, 'string');
+        Object.assign(one, { createdAt: 'now', title: one.title || '' });
+      }
+      made.push(all);
+    }
+    assert.deepEqual(made[0], made[1], JSON.stringify(given));
+  }
+  for (const on of both) {
+    await assert.rejects(on.cloneThread({ sourceThreadId: 'none' }), /Source thread with id none not found/);
+    await assert.rejects(on.cloneThread({ sourceThreadId: 't', newThreadId: 'clone0' }), /Thread with id clone0 already exists/);
+    const { thread: { id } } = await on.cloneThread({ sourceThreadId: 't' });
+    assert.equal((await on.listMessages({ threadId: id })).total, 12);
+    assert.equal((await on.listMessages({ threadId: 't' })).total, 12);
+    assert.deepEqual(Object.keys((await on.copyThread({ sourceThreadId: 't' })).messageIdMap).length, 12);
+  }
+});
+
+test('a clone that fails leaves nothing behind', async (t) => {
+  const { store, memory } = await opened(t);
+  await filled(memory);
+  const update = store.update.bind(store);
+  store.update = () => Promise.reject(new Error('no room'));
+  await assert.rejects(memory.cloneThread({ sourceThreadId: 't', newThreadId: 'c' }), /no room/);
+  store.update = update;
+  assert.equal(await store.exists('mastra:c'), false);
+  assert.equal((await memory.cloneThread({ sourceThreadId: 't', newThreadId: 'c' })).clonedMessages.length, 12);
+});
+
+test("every call of the domain answers as Mastra's own store does", async (t) => {
+  const answers = [];
+  for (const on of [(await opened(t)).memory, await libsql()]) {
+    const said = [];
+    const ask = async (act) => said.push(plain(await act.catch((error) => `rejected: ${error.message.match(/not found|required|non-empty|page must|Invalid/i)?.[0]?.toLowerCase()}`)));
+    await filled(on);
+    for (let n = 0; n < 5; n++) {
+      await on.saveThread({ thread: thread(`u${n}`, { resourceId: n % 2 ? 'bob' : 'ada', createdAt: new Date(START + 10 + n), metadata: { n, odd: n % 2 === 1 } }) });
+    }
+    await ask(on.getThreadById({ threadId: 't' }));
+    await ask(on.getThreadById({ threadId: 't', resourceId: 'bob' }));
+    await ask(on.getThreadById({ threadId: 'none' }));
+    await ask(on.updateThread({ id: 't', metadata: { more: [1] } }));
+    await ask(on.updateThread({ id: 't', title: 'Renamed' }));
+    await ask(on.updateThread({ id: 'none', title: 'x', metadata: {} }));
+    await ask(on.patchThread({ id: 't', metadata: { patched: true } }));
+    await ask(on.updateThreadMetadata({ id: 't', update: (found) => ({ seen: Object.keys(found.metadata).length }) }));
+    for (const query of [
+      { orderBy: { field: 'createdAt', direction: 'ASC' } }, { perPage: 2, page: 1, orderBy: { field: 'createdAt', direction: 'DESC' }, filter: { resourceId: 'ada', metadata: { odd: false } } },
+      { filter: { resourceId: 'bob' }, orderBy: { field: 'createdAt', direction: 'ASC' } }, { filter: { metadata: { n: 3, odd: true } } }, { filter: { metadata: { n: 9 } } },
+      { perPage: false, filter: { resourceId: 'nobody' } }, { perPage: 0, filter: { resourceId: 'ada' } }, { page: -1 },
+    ]) {
+      await ask(on.listThreads(query).then((found) => ({ ...found, threads: found.threads.map((one) => ({ ...one })).sort((a, b) => (query.orderBy ? 0 : a.id < b.id ? -1 : 1)) })));
+    }
+    await on.saveMessages({ messages: [message('o1', 100, { threadId: 'u1', resourceId: 'bob' }), message('o2', 200, { threadId: 'u1', resourceId: 'bob', content: { format: 2, parts: [], content: 'x', metadata: { k: 'v' } } })] });
+    for (const query of [
+      { threadId: 't' }, { threadId: 't', perPage: 4, page: 1 }, { ...newest(4, 1) }, { threadId: 't', perPage: 0 }, { threadId: 't', resourceId: 'bob' }, { threadId: ['t', 'u1'], perPage: 5, page: 1 },
+      { threadId: 't', filter: { dateRange: { start: new Date(START + 2000), end: new Date(START + 7000) } } },
+      { threadId: 't', filter: { dateRange: { start: new Date(START + 2000), startExclusive: true, end: new Date(START + 7000), endExclusive: true } } },
+      { threadId: 'u1', filter: { metadata: { k: 'v' } } }, { threadId: 't', perPage: 0, include: [{ id: 'm5', withPreviousMessages: 2, withNextMessages: 1 }] },
+      { threadId: 't', perPage: 2, include: [{ id: 'o1', threadId: 'u1', withNextMessages: 1 }] }, { threadId: 't', perPage: 2, include: [{ id: 'o2' }] },
+      { threadId: 'none' }, { threadId: ' ' }, { threadId: [] }, { threadId: 't', page: -1 },
+    ]) {
+      await ask(on.listMessages(query));
+    }
+    await ask(on.listMessagesByResourceId({ resourceId: 'bob' }));
+    await ask(on.listMessagesByResourceId({ resourceId: 'ada', perPage: 3, page: 2, orderBy: { field: 'createdAt', direction: 'DESC' } }));
+    await ask(on.listMessagesById({ messageIds: ['m1', 'o2', 'm3', 'none'] }));
+    await ask(on.listMessagesById({ messageIds: [] }));
+    await ask(on.updateMessages({ messages: [{ id: 'm1', content: { metadata: { read: true } } }, { id: 'none', content: { content: 'x' } }] }));
+    await ask(on.updateMessages({ messages: [{ id: 'm2', threadId: 'u1', content: { content: 'moved' } }] }).then((all) => all.map((one) => [one.id, one.threadId])));
+    await ask(on.deleteMessages(['o1', 'none', 'm5']));
+    await ask(on.deleteMessages([]));
+    await ask(on.listMessages({ threadId: ['t', 'u1'], perPage: false }));
+    await ask(on.getResourceById({ resourceId: 'ada' }));
+    await ask(on.updateResource({ resourceId: 'ada', workingMemory: '# Ada' }).then(({ createdAt, ...rest }) => rest));
+    await ask(on.updateResource({ resourceId: 'ada', metadata: { a: 1 } }).then(({ createdAt, ...rest }) => rest));
+    await ask(on.saveResource({ resource: { id: 'bob', workingMemory: 'x', metadata: { b: [2] }, createdAt: new Date(START), updatedAt: new Date(START) } }));
+    await ask(on.getResourceById({ resourceId: 'bob' }));
+    await ask(on.deleteThread({ threadId: 't' }));
+    await ask(on.getThreadById({ threadId: 't' }));
+    await ask(on.listMessages({ threadId: 't' }));
+    await ask(on.deleteThread({ threadId: 'none' }));
+    await on.dangerouslyClearAll();
+    await ask(on.listThreads({}));
+    await ask(on.getResourceById({ resourceId: 'bob' }));
+    answers.push(said);
+  }
+  answers[0].forEach((one, n) => assert.deepEqual(one, answers[1][n], `answer ${n}`));
+});
+
+test('a message that another process stores while it is saved is stored once', async (t) => {
+  const { store, memory, file } = await opened(t);
+  const second = (await opened(t, file)).memory;
+  await memory.saveMessages({ messages: [message('a', 1)] });
+  await memory.listMessages({ threadId: 't', perPage: false }); // from here on the log is in memory...
+  await second.saveMessages({ messages: [message('b', 2)] }); // ...and behind
+  let raced = 0;
+  const get = store.get.bind(store);
+  store.get = async (...given) => {
+    const found = await get(...given);
+    if (raced++ < 3) { // between the log and the append
+      await second.saveMessages({ messages: [message(`x${raced}`, 10 + raced), message(`y${raced}`, 10)] });
+    }
+    return found;
+  };
+  await memory.saveMessages({ messages: [1, 2, 3].map((n) => message(`x${n}`, 10 + n, { role: 'assistant' })) });
+  store.get = get;
+  assert.ok(raced > 3);
+  for (const on of [memory, second, (await opened(t, file)).memory]) {
+    const { messages, total } = await on.listMessages({ threadId: 't', perPage: false });
+    assert.deepEqual([messages.filter((one) => one.role === 'assistant').length, total, new Set(messages.map((one) => one.id)).size], [3, messages.length, messages.length]);
+  }
 });

@@ -2,10 +2,13 @@
 // The store from JavaScript: what a call stores is what a call reads, in every form that is accepted.
 
 const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { Readable } = require('node:stream');
 const { test } = require('node:test');
+const { promisify } = require('node:util');
 
 const quipu = require('..');
 
@@ -313,6 +316,45 @@ test('signals end calls and iterators with their reason', async (t) => {
   await assert.rejects(store.append('talk', 'two', { signal: controller.signal }), /enough/);
   await assert.rejects(store.tail('talk', { after: 1, signal: AbortSignal.timeout(20) }).next(), { name: 'TimeoutError' });
   assert.deepEqual(contents(await store.get('talk')), ['one']);
+});
+
+test('the end of an iterator ends what it waits for', async (t) => {
+  const store = await opened(t, { feed: true });
+  await store.append('talk', 'one', { create: true });
+  const { next: after } = await store.feedRead();
+  for (const make of [() => store.tail('talk', { after: 1 }), () => store.feed({ after })]) {
+    for (const moment of [0, 20]) {
+      const iterator = make();
+      const waiting = iterator.next();
+      await new Promise((done) => setTimeout(done, moment));
+      assert.deepEqual(await iterator.return('end'), { done: true, value: 'end' });
+      assert.deepEqual(await waiting, { done: true, value: undefined });
+      assert.deepEqual(await iterator.next(), { done: true, value: undefined });
+    }
+    const iterator = make();
+    const waiting = iterator.next();
+    await assert.rejects(iterator.throw(new Error('enough')), /enough/);
+    assert.equal((await waiting).done, true);
+    const stream = Readable.from(make());
+    stream.read();
+    await new Promise((done) => stream.once('close', done).destroy());
+    const unused = make();
+    assert.equal((await unused.return()).done, true);
+  }
+  const tail = store.tail('talk');
+  await tail.next();
+  await assert.rejects(tail.throw(new Error('between')), /between/);
+});
+
+test('a stream over a tail that was destroyed keeps no program alive', async () => {
+  const code = `const { Readable } = require('node:stream');
+    require(${JSON.stringify(path.join(__dirname, '..'))}).open(${JSON.stringify(place())}).then(async (store) => {
+      await store.create('talk');
+      const stream = Readable.from(store.tail('talk'));
+      stream.read();
+      setTimeout(() => stream.destroy(), 20);
+    });`;
+  await promisify(execFile)(process.execPath, ['-e', code], { timeout: 20_000 });
 });
 
 test('cancellations at any moment store messages wholly or not at all', async (t) => {

@@ -66,6 +66,22 @@ test('a worker that is terminated in the middle leaves a sound store', async () 
   await store.close();
 });
 
+test('workers that are terminated while they open stores bring no program down', async () => {
+  const opens = `for (let i = 0; i < 4; i++) require(${main}).open('${folder}/opening' + i + '.db');
+    require('node:worker_threads').parentPort.postMessage('opening');`;
+  const code = `const { Worker } = require('node:worker_threads'); // this thread does not load the addon
+    (async () => {
+      for (let i = 0; i < 40; i++) {
+        const worker = new Worker(${JSON.stringify(opens)}, { eval: true });
+        await new Promise((resolve) => worker.once('message', resolve));
+        await new Promise((resolve) => setTimeout(resolve, i % 5));
+        await worker.terminate();
+      }
+      console.log('all ended');
+    })();`;
+  assert.equal((await run(process.execPath, ['-e', code], { timeout: 60_000 })).stdout, 'all ended\n');
+});
+
 test('a store that nobody holds is closed when it is collected', async () => {
   const file = JSON.stringify(path.join(folder, 'collected.db'));
   const code = `const fs = require('node:fs');
