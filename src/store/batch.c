@@ -43,31 +43,37 @@ void qp_write_clear_error(const qp_write *write)
 /* ---- transitions ------------------------------------------------------------------------------
  */
 
-/* The one place where the state changes. The table is the diagram of batch.h, row by row; the
- * assertions say what holds in the state that is entered. */
+/* The one place where the state changes. The table has the arrows of batch.h, by the state that a
+ * batch leaves; the assertions say what holds in the state that it enters. */
 void qp_batch_move(qp_batch *batch, qp_batch_state to)
 {
 #define BATCH_BIT(state) (1u << (unsigned)(state))
     static const unsigned allowed[] = {
-        /* Each row is the state that a batch leaves. NONE leads to OUTCOME when no transaction
-         * could be begun. From OUTCOME no batch goes on: a retry is a batch of its own. */
+        /* arrows 1 to 4 */
         [QP_BATCH_NONE] = BATCH_BIT(QP_BATCH_OPTIMISTIC) | BATCH_BIT(QP_BATCH_LOCKED) |
                           BATCH_BIT(QP_BATCH_EXCLUSIVE) | BATCH_BIT(QP_BATCH_OUTCOME),
+        /* 5 to 7 */
         [QP_BATCH_OPTIMISTIC] =
             BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
+        /* 8, 9, 11 */
         [QP_BATCH_LOCKED] =
             BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
+        /* 10, 11 */
         [QP_BATCH_EXCLUSIVE] = BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_OUTCOME),
+        /* 12, 13 */
         [QP_BATCH_COMMIT] = BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
-        [QP_BATCH_OUTCOME] = 0,
+        [QP_BATCH_OUTCOME] = 0, /* a retry is a batch of its own */
     };
     const ent_db *db = batch->group->db;
 
     assert((allowed[batch->state] & BATCH_BIT(to)) != 0);
     /* A transaction that outlives its batch would hold locks that nobody releases. */
     assert((to == QP_BATCH_OUTCOME) == (ent_depth(db) == 0));
-    assert(to != QP_BATCH_LOCKED || (batch->is_retry == batch->beside && batch->group->locks_rows));
+    assert(to != QP_BATCH_LOCKED || (batch->shared && batch->group->locks_rows));
+    assert(to != QP_BATCH_LOCKED || batch->state != QP_BATCH_LOCKED || batch->count == 1);
     assert(to != QP_BATCH_COMMIT || batch->any);
+    /* Who asks the cache for rows asks the batch that moves here. */
+    assert(batch->group->sessions.batch == batch);
     (void)db;
     (void)allowed;
     batch->state = to;
@@ -571,8 +577,7 @@ static void batch_start(qp_batch *batch)
 {
     qp_group *group = batch->group;
     const qp_call *call = batch->own->call;
-    /* Where the write names what it locks: a first try, and a retry beside others. */
-    const bool shared = batch->is_retry == batch->beside &&
+    const bool shared = batch->shared &&
                         (call->session.p != NULL || call->session_count > 0 ||
                          call->family_count > 0 || call->compares) &&
                         group->locks_rows;
@@ -599,11 +604,12 @@ static void batch_start(qp_batch *batch)
     qp_batch_move(batch, batch->optimistic ? QP_BATCH_OPTIMISTIC : QP_BATCH_LOCKED);
 }
 
-/* Runs a batch from its first state to its outcome. The caller has set is_retry and beside. */
+/* Runs a batch from its first state to its outcome. The caller has set is_retry and shared. */
 static void batch_drive(qp_batch *batch, qp_group *group, qp_write *own)
 {
     /* Member by member: the arrays are filled when they are used. */
     batch->group = group;
+    group->sessions.batch = batch;
     batch->state = QP_BATCH_NONE;
     batch->own = own;
     batch->count = 1;
@@ -641,25 +647,29 @@ void qp_batch_lead(qp_group *group, qp_write *own)
 {
     qp_batch batch;
 
-    assert(ent_depth(group->db) == 0 && group->sessions.state == QP_BATCH_NONE);
-    batch.is_retry = batch.beside = false;
+    assert(ent_depth(group->db) == 0 && group->sessions.batch == NULL);
+    batch.is_retry = false;
+    batch.shared = true;
     batch_drive(&batch, group, own);
     if (batch.retries != QP_RETRY_NONE) {
         qp_batch_outcome(&batch);
     }
+    group->sessions.batch = NULL;
 }
 
 /* Called by outcome.c, for one member. `next` is kept: the member is still in its old batch's
  * list. */
-bool qp_batch_retry(qp_group *group, qp_write *write, bool beside)
+bool qp_batch_retry(qp_group *group, qp_write *write, bool shared)
 {
+    const qp_batch *before = group->sessions.batch;
     qp_write *next = write->next;
     qp_batch batch;
 
-    assert(ent_depth(group->db) == 0 && group->sessions.state == QP_BATCH_NONE);
+    assert(ent_depth(group->db) == 0 && qp_group_state(group) == QP_BATCH_OUTCOME);
     batch.is_retry = true;
-    batch.beside = beside;
+    batch.shared = shared;
     batch_drive(&batch, group, write);
     write->next = next;
+    group->sessions.batch = before;
     return batch.retries != QP_RETRY_ALL;
 }

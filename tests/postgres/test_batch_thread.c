@@ -503,7 +503,7 @@ static void lose_the_connection_with_a_lock(void *ctx, const ent_trace_event *ev
     const bt_way *way = ctx;
 
     bt_hear(ctx, event);
-    if (way->store->group.sessions.state == QP_BATCH_LOCKED && way->reads == 1) {
+    if (qp_group_state(&way->store->group) == QP_BATCH_LOCKED && way->reads == 1) {
         deaden(((qp_pg *)way->store->group.db->conn)->pg);
     }
 }
