@@ -343,12 +343,13 @@ static void batch_sort(qp_batch *batch)
     }
 }
 
-/* Whether the batch may try without locks: every member must find out by itself, by its event ids,
- * what an earlier try has stored, and change nothing that sessions share, as the feed is. */
+/* Whether the batch may try without locks: every member must name one session, find out by itself,
+ * by its event ids, what an earlier try has stored, and change nothing that sessions share, as the
+ * feed is. */
 static bool batch_begin_optimistic(qp_batch *batch)
 {
     assert(!batch->is_retry && batch->state == QP_BATCH_NONE);
-    if (batch->group->feed.is_kept) {
+    if (batch->group->feed.is_kept || batch->own->call->session.p == NULL) {
         return false;
     }
     for (const qp_write *write = batch->own; write != NULL; write = write->next) {
