@@ -1,6 +1,6 @@
-/* What a write names (the table in src/store/call.h) decides where its batch begins and with whom it
- * is shared, and what a batch does that does not get its locks: counters, families, the feed. Then
- * what an optimistic append compares, column by column. */
+/* What a write names (the table in src/store/call.h) decides where its batch begins and with whom
+ * it is shared; what a batch does that does not get its locks: counters, families, the feed; what
+ * an optimistic append compares, column by column. */
 #include "postgres/batch_pg_t.h"
 
 #include "store/feed.h"
@@ -280,6 +280,7 @@ static void check_leader_fails_alone(world *w, bt_member *a, bt_member *b, const
     assert_int_equal(a->err.status, a->status);
     assert_string_equal(a->ran, ran);
     T_OK(b->status);
+    assert_int_equal(b->err.status, b->status);
 }
 
 static void a_leader_without_a_lock_that_finds_no_server_fails_alone(void **state)
