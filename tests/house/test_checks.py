@@ -365,7 +365,7 @@ class Docs(Tree):
         self.put("src/store/group.c", HEAD + "int qp_there(void)\n{\n    return 1;\n}\n")
         self.put("cmake/x.cmake", "function(quipu_build target)\n")
         self.put("docs/README.md", "[a](a.md)\n")
-        self.put("docs/a.md", "See `qp_there()`, `quipu_build()`, `qp_*_list()`, `x()`, `qp_old`.\n")
+        self.put("docs/a.md", "See `qp_there()`, `quipu_build()`, `qp_*_list()`, `x()`, `qp_o`.\n")
         self.passes("docs")
         self.put("src/store/tail.c", HEAD + "/* What qp_gone() has counted. */\nint x = 1;\n")
         self.fails("docs", "src/store/tail.c:2", "cites qp_gone(), which does not exist")
