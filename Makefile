@@ -81,8 +81,9 @@ test-adk-upstream:
 
 bench-python:
 	@tools/deps.sh test
-	@$(PYTHON) tests/python/run.py --exec bench/python/bench.py
-	@$(PYTHON) tests/python/run.py --exec bench/python/frameworks.py
+	@status=0; for bench in bench frameworks; do \
+		$(PYTHON) tests/python/run.py --exec bench/python/$$bench.py || status=1; \
+	done; exit $$status
 
 test-llm:
 	@tools/deps.sh test

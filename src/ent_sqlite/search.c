@@ -67,13 +67,19 @@ static void search_put_clear(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, ") VALUES ('delete-all')");
 }
 
-/* The match's expression is parameter 1; the counts are those of search_count.c. */
+/* The match's expression is parameter 1; the counts are those of search_count.c. The words of a row
+ * come from FTS5's table of sizes by a subquery: FTS5 itself runs a statement of its own for each
+ * row, which took 45 % of a search for two common words. */
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
     assert(sql != NULL);
     qp_buf_puts(sql, "SELECT rowid," QP_SQLITE_COUNTS "(");
     search_index(sql, entity);
-    qp_buf_puts(sql, ") FROM ");
+    qp_buf_puts(sql, ",(SELECT sz FROM ");
+    qp_sqlite_put_suffixed(sql, entity->table, QP_SQLITE_SEARCH_SUFFIX "_docsize");
+    qp_buf_puts(sql, " WHERE id=");
+    search_index(sql, entity);
+    qp_buf_puts(sql, ".rowid)) FROM ");
     search_index(sql, entity);
     qp_buf_puts(sql, " WHERE ");
     search_index(sql, entity);

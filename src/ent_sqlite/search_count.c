@@ -11,6 +11,29 @@
 #include "base/alloc.h"
 #include "ent_sqlite/search.h"
 
+/* The words of a row, out of what FTS5 keeps of its size: a varint for each column, seven bits a
+ * byte, the highest first. False: no size that FTS5 writes. */
+static bool search_count_words(sqlite3_value *size, uint32_t *ret_words)
+{
+    const uint8_t *bytes = sqlite3_value_blob(size);
+    const int n = bytes != NULL ? sqlite3_value_bytes(size) : 0;
+    uint64_t words = 0;
+    uint64_t column = 0;
+
+    for (int i = 0; i < n; i++) {
+        column = column << 7 | (bytes[i] & 0x7f);
+        if (column > UINT32_MAX) {
+            return false;
+        }
+        if (bytes[i] < 0x80) {
+            words += column;
+            column = 0;
+        }
+    }
+    *ret_words = (uint32_t)words;
+    return n > 0 && bytes[n - 1] < 0x80 && words <= UINT32_MAX;
+}
+
 /* Counts the places of every phrase. */
 static int search_count_places(const Fts5ExtensionApi *api, Fts5Context *hit, uint32_t *counts,
                                int phrases)
@@ -33,20 +56,19 @@ static int search_count_places(const Fts5ExtensionApi *api, Fts5Context *hit, ui
     return rc;
 }
 
-/* The function itself; it has no arguments besides the index. SQLite frees the blob. */
+/* The function itself; its argument besides the index is the row's size. SQLite frees the blob. */
 static void search_count_hit(const Fts5ExtensionApi *api, Fts5Context *hit, sqlite3_context *ret,
                              int n, sqlite3_value **values)
 {
     const int phrases = api->xPhraseCount(hit);
     const size_t size = ((size_t)phrases + 1) * sizeof(uint32_t);
     uint32_t *numbers = qp_calloc(1, size);
-    int words = 0;
-    int rc = numbers == NULL ? SQLITE_NOMEM : api->xColumnSize(hit, -1, &words);
+    int rc = numbers == NULL ? SQLITE_NOMEM : SQLITE_OK;
 
-    (void)n;
-    (void)values;
+    if (rc == SQLITE_OK && (n != 1 || !search_count_words(values[0], &numbers[0]))) {
+        rc = SQLITE_CORRUPT_VTAB; /* the row's size is missing or damaged */
+    }
     if (rc == SQLITE_OK) {
-        numbers[0] = words > 0 ? (uint32_t)words : 0;
         rc = search_count_places(api, hit, numbers + 1, phrases);
     }
     if (rc == SQLITE_OK) {

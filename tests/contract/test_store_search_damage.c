@@ -14,6 +14,8 @@ static const index_damage index_damages[] = {
     {.sql = "UPDATE messages_search_data SET block = x'' WHERE id = 10"},
     {.sql = "DELETE FROM messages_search_data WHERE id > 10"},
     {.sql = "DELETE FROM messages_search_docsize"},
+    {.sql = "UPDATE messages_search_docsize SET sz = x'ff'"},
+    {.sql = "UPDATE messages_search_docsize SET sz = x'ffffffff7f00000000'"},
     {.sql = "UPDATE messages_search_idx SET pgno = pgno + 40"},
     {.sql = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, "
             "'content_rowid', 'content_rowyd') WHERE name = 'messages_search'"},
