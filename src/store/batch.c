@@ -173,27 +173,28 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
             (qp_db_total_changes(group->db) == changes && !batch_missed_lock(batch, write)));
 }
 
-/* Writes what the members left to the end: their session rows, then the changes for the feed, whose
- * counter is the last lock of all. The leader's deadline bounds the wait for it. */
-static quipu_status batch_flush(qp_batch *batch, quipu_error *reterr)
+/* The changes for the feed, which LOCKED leaves to its end: their counter is the last lock of all.
+ * The leader's deadline bounds the wait for it. */
+static bool batch_flush_feed(qp_batch *batch)
 {
     qp_group *group = batch->group;
-    quipu_status status = qp_session_cache_flush(&group->sessions, group->db, reterr);
+    quipu_status status;
 
-    assert(batch->own != NULL);
-    if (status == QUIPU_OK && group->feed.count > 0) {
-        qp_call_watch(batch->own->call, group->db);
-        status = qp_feed_flush(&group->feed, group->db, reterr);
-        ent_watch(group->db, 0, NULL, NULL);
-    }
-    return status;
+    assert(batch->state == QP_BATCH_LOCKED);
+    qp_call_watch(batch->own->call, group->db);
+    status = qp_feed_flush(&group->feed, group->db, NULL);
+    ent_watch(group->db, 0, NULL, NULL);
+    return status == QUIPU_OK;
 }
 
-/* The end of LOCKED and EXCLUSIVE; `ran`: every member ran with success or was refused. */
+/* The end of LOCKED and EXCLUSIVE; `ran`: every member ran with success or was refused. Writes what
+ * the members left to the end: their session rows, then the feed. */
 static void batch_close(qp_batch *batch, bool ran)
 {
     qp_group *group = batch->group;
-    const bool written = ran && batch_flush(batch, NULL) == QUIPU_OK;
+    const bool written = ran &&
+                         qp_session_cache_flush(&group->sessions, group->db, NULL) == QUIPU_OK &&
+                         (group->feed.count == 0 || batch_flush_feed(batch));
 
     assert(batch->state == QP_BATCH_LOCKED || batch->state == QP_BATCH_EXCLUSIVE);
     if (written && batch->any) {
@@ -248,13 +249,13 @@ static void batch_exclusive_retry(qp_batch *batch)
     qp_group *group = batch->group;
     qp_write *own = batch->own;
 
-    assert(batch->count == 1);
+    assert(batch->count == 1 && group->feed.count == 0);
     if (group->locks_rows) {
         qp_call_watch(own->call, group->db);
     }
     (void)batch_run_member(batch, own);
     if (own->status == QUIPU_OK) {
-        own->status = batch_flush(batch, own->reterr);
+        own->status = qp_session_cache_flush(&group->sessions, group->db, own->reterr);
     }
     ent_watch(group->db, 0, NULL, NULL);
     if (own->status != QUIPU_OK) {
