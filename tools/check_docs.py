@@ -2,9 +2,9 @@
 """Every exported function has a doc comment with Ownership, Threads, Errors and Since; Errors names
 known statuses only; Since agrees with tools/symbols.txt; the programs have manual pages. Every file
 under docs/ is listed in docs/README.md, each relative link of a page leads to a file, and each path
-of the repository that a page or a comment cites exists. quipu(3) lists every exported quipu_
-function, names no function that does not exist, explains every status, and shows the first program
-of docs/guide.md. docs/logging.md has every event of the log."""
+of the repository and each function of quipu, name(), that a page or a comment cites exists.
+quipu(3) lists every exported quipu_ function, names no function that does not exist, explains every
+status, and shows the first program of docs/guide.md. docs/logging.md has every event of the log."""
 
 import posixpath
 import re
@@ -33,6 +33,10 @@ NAMES_IN = re.compile(
     r"(?:src|include|apps|entgen|tests|bench)/.*\.[ch]|(?:ARCHITECTURE|CONTRIBUTING)\.md"
 )
 ELSEWHERE = {"sqlite3.h"}  # of a library
+# A function of quipu in a comment or on a page.
+FUNCTION = re.compile(r"(?<![\w*<$])((?:qp|quipu|ent)_[a-z0-9]\w*)\(\)")
+PAST = {"CHANGELOG.md"}  # names what was there before
+IDENTIFIER = re.compile(r"\b(?:qp|quipu|ent)_[a-z0-9]\w*")
 # Folders of notes that were never part of the repository.
 OUTSIDE = re.compile(r"(?<![\w/])(?:contracts|seeds|design)/[\w.-]*")
 
@@ -141,9 +145,27 @@ def comments(path, text):
     return [(0, prose(text))]
 
 
-def check_cited(root, path, text, names, report):
-    """Paths and names of files that a page or a comment cites; `names`: of those that exist."""
+def identifiers(root):
+    """The names with our prefixes in C code, where what is called is declared, or does not compile,
+    and the functions of CMake's files."""
+    found = set()
+    for path in qptools.files(root, ("*.cmake", "*.cmake.in", "CMakeLists.txt")):
+        text = (root / path).read_text(encoding="utf-8", errors="replace")
+        found.update(re.findall(r"^\s*function\((\w+)", text, re.M))
+    for path in qptools.c_files(root):
+        code = qptools.code_only((root / path).read_text(encoding="utf-8", errors="replace"))
+        found.update(IDENTIFIER.findall(code))
+    return found
+
+
+def check_cited(root, path, text, known, report):
+    """Files and functions that a page or a comment cites; `known`: names of those that exist."""
+    names, functions = known
     for start, part in comments(path, text):
+        for match in FUNCTION.finditer(part) if str(path) not in PAST else ():
+            if match.group(1) not in functions:
+                line = text.count("\n", 0, start + match.start()) + 1
+                report.bad(path, line, f"cites {match.group()}, which does not exist")
         for match in NAMED.finditer(part) if NAMES_IN.fullmatch(str(path)) else ():
             if match.group(1) not in names:
                 line = text.count("\n", 0, start + match.start()) + 1
@@ -161,12 +183,12 @@ def check_pages(root, report, fix):
     """Index, links and cited paths; returns how many files were read."""
     check_index(root, report, fix)
     paths = qptools.files(root, ("*.md", "*.c", "*.h", "*.go", "*.py", "*.sh", "*.ent", "*.1"))
-    names = {path.name for path in paths} | ELSEWHERE
+    known = ({path.name for path in paths} | ELSEWHERE, identifiers(root))
     for path in paths:
         text = (root / path).read_text(encoding="utf-8", errors="replace")
         if path.suffix == ".md":
             check_links(root, path, text, report)
-        check_cited(root, path, text, names, report)
+        check_cited(root, path, text, known, report)
     return len(paths)
 
 

@@ -19,7 +19,7 @@ FLAGS = "-std=c11 -O0 -g -no-pie -finstrument-functions -D_DEFAULT_SOURCE".split
 FLAGS += ["-D_POSIX_C_SOURCE=200809L", "-Iinclude", "-Isrc"]
 FLAGS += [f"-fdebug-prefix-map={ROOT}=."]  # places without the folder
 LEFT_OUT = {"net", "remote", "provider", "http", "mcp", "server"}  # no part of an append to a file
-BELOW = "src/ent_sqlite/page_"  # the page layer: SQLite calls it, nobody else
+PAGES = "src/ent_sqlite/page_"  # the page layer, which SQLite calls
 
 
 def sources(postgres):
@@ -85,11 +85,10 @@ def main():
     if not options.short:
         for path, functions in files.items():
             print(f"{path}: {' '.join(functions)}")
-    below = {path: names for path, names in files.items() if path.startswith(BELOW)}
-    above = {path: names for path, names in files.items() if path not in below}
+    pages = {path: names for path, names in files.items() if path.startswith(PAGES)}
     print(
-        f"trace_append: {sum(map(len, above.values()))} functions in {len(above)} files above the "
-        f"engine, {sum(map(len, below.values()))} in {len(below)} below it"
+        f"trace_append: {sum(map(len, files.values()))} functions in {len(files)} files, "
+        f"{sum(map(len, pages.values()))} in {len(pages)} of them called by SQLite"
     )
 
 

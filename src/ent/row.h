@@ -9,7 +9,7 @@
 
 /* How generated structs and engines hold a value of one type. */
 typedef struct qp_type {
-    uint8_t kind;     /* qp_kind of its column; labels of enums and JSON are text to an engine */
+    uint8_t kind;     /* qp_value_kind of its column; labels and JSON are text to an engine */
     uint8_t size;     /* bytes of the value, as a required member has it */
     uint8_t opt_at;   /* offset of the value in an ent_opt_*; 0: absence shows in the value */
     uint8_t patch_at; /* offset of the value in an ent_patch_*; each begins with its operator */

@@ -2,8 +2,8 @@
  * memories.c.
  *
  * Owns: the table qp_source_lango. Called by: source.c, run.c and write.c through it, within the
- * read transaction of run.c. Row values are converted by store/lango.c, the code that also adopts
- * such a file in place: both ways give equal rows. */
+ * read transaction of run.c. Row values are converted by lango_adopt.c of src/store, the code
+ * that also adopts such a file in place: both ways give equal rows. */
 #include "import/source.h"
 
 #include <stdlib.h>

@@ -83,7 +83,7 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
     return QUIPU_OK;
 }
 
-/* Appends a message; quipu_model_convert() has counted the most that there can be. The parts must
+/* Appends a message; qp_model_convert() has counted the most that there can be. The parts must
  * outlive the messages: they lie in the arena, too. */
 static quipu_status convert_add(convert *self, quipu_role role, const quipu_part *parts,
                                 size_t count)

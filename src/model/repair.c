@@ -52,7 +52,7 @@ static const quipu_part *repair_response(const quipu_model_message *message)
     return NULL;
 }
 
-/* quipu_model_repair() has counted the most messages that there can be. */
+/* qp_model_repair() has counted the most messages that there can be. */
 static void repair_add(repair *self, const quipu_model_message *message)
 {
     assert(self->count < self->cap);

@@ -167,7 +167,7 @@ static int64_t session_limit(const quipu_range *range, int64_t got)
 
 /* Whether the range goes on behind a page that ended with message `after`.
  * A range that ends before a number needs no request for what cannot come. */
-static bool session_goes_on(const quipu_range *range, int64_t got, int64_t after)
+static bool session_has_more(const quipu_range *range, int64_t got, int64_t after)
 {
     return (range->flags & QUIPU_RANGE_HEADER) == 0 && !session_is_last(range) &&
            (range->limit == 0 || got < range->limit) &&
@@ -193,7 +193,7 @@ static quipu_status session_pages(void *ctx, const qp_call *call, const qp_remot
         status = session_page(ctx, call, read, session_limit(range, got), &after, list, reterr);
         got = (int64_t)(list->n / sizeof(quipu_message));
         /* A page that does not lead on is the last one, whatever the server says. */
-        more = read->history->more_after && after > from && session_goes_on(range, got, after);
+        more = read->history->more_after && after > from && session_has_more(range, got, after);
     }
     return status;
 }

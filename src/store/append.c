@@ -331,7 +331,7 @@ static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena 
         status = qp_state_event_known(db, scratch, row, call->also->event_id, call->also->changes,
                                       ret_stored, reterr);
     } else if ((call->encoded.any_named || call->is_retry) &&
-               (call->store->group.sessions.state != QP_BATCH_OPTIMISTIC || row->fork_seq.has)) {
+               (qp_group_state(&call->store->group) != QP_BATCH_OPTIMISTIC || row->fork_seq.has)) {
         /* On the optimistic path no row is locked, so a duplicate event id is not looked up: the
          * unique index rejects it. No index covers the past that a fork inherited. */
         status = append_repeated(call, db, scratch, row, &seq, reterr);
@@ -452,7 +452,7 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     if (row != NULL && !qp_session_expired(row, quipu_time_now())) {
         return append_work(call, db, scratch, reterr);
     }
-    assert(sessions->state != QP_BATCH_OPTIMISTIC || row != NULL);
+    assert(qp_group_state(&call->store->group) != QP_BATCH_OPTIMISTIC || row != NULL);
     if (row != NULL && !qp_group_owns_expired(&call->store->group, row)) {
         /* It has expired just now: qp_session_write_new() repeats alone. */
         return qp_session_living(row, quipu_time_now(), reterr);
@@ -466,7 +466,7 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     if (status == QUIPU_OK) {
         status = qp_session_ensure(call->store, db, scratch, call->key, call->uid, reterr);
     }
-    if (status == QUIPU_OK && sessions->state == QP_BATCH_EXCLUSIVE) {
+    if (status == QUIPU_OK && qp_group_state(&call->store->group) == QP_BATCH_EXCLUSIVE) {
         /* In a LOCKED batch qp_session_ensure() reports to the cache what it has created. In an
          * EXCLUSIVE one the cache reads all rows again. */
         qp_session_cache_detach_all(sessions);
@@ -525,8 +525,8 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_messa
             append_ask_revision(append, within);
         }
     } else if (status == QUIPU_OK) {
-        qp_store_beside(append->store, append->key,
-                        append->also == NULL ? none : append->also->changes, within);
+        qp_store_make_shared(append->store, append->key,
+                             append->also == NULL ? none : append->also->changes, within);
         /* The session's row is changed through the cache only, so that a batch writes it once. */
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */

@@ -43,31 +43,37 @@ void qp_write_clear_error(const qp_write *write)
 /* ---- transitions ------------------------------------------------------------------------------
  */
 
-/* The one place where the state changes. The table is the diagram of batch.h, row by row; the
- * assertions say what holds in the state that is entered. */
+/* The one place where the state changes. The table has the arrows of batch.h, by the state that a
+ * batch leaves; the assertions say what holds in the state that it enters. */
 void qp_batch_move(qp_batch *batch, qp_batch_state to)
 {
 #define BATCH_BIT(state) (1u << (unsigned)(state))
     static const unsigned allowed[] = {
-        /* Each row is the state that a batch leaves. NONE leads to OUTCOME when no transaction
-         * could be begun. From OUTCOME no batch goes on: a retry is a batch of its own. */
+        /* arrows 1 to 4 */
         [QP_BATCH_NONE] = BATCH_BIT(QP_BATCH_OPTIMISTIC) | BATCH_BIT(QP_BATCH_LOCKED) |
                           BATCH_BIT(QP_BATCH_EXCLUSIVE) | BATCH_BIT(QP_BATCH_OUTCOME),
+        /* 5 to 7 */
         [QP_BATCH_OPTIMISTIC] =
             BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
+        /* 8, 9, 11 */
         [QP_BATCH_LOCKED] =
             BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
+        /* 10, 11 */
         [QP_BATCH_EXCLUSIVE] = BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_OUTCOME),
+        /* 12, 13 */
         [QP_BATCH_COMMIT] = BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
-        [QP_BATCH_OUTCOME] = 0,
+        [QP_BATCH_OUTCOME] = 0, /* a retry is a batch of its own */
     };
     const ent_db *db = batch->group->db;
 
     assert((allowed[batch->state] & BATCH_BIT(to)) != 0);
     /* A transaction that outlives its batch would hold locks that nobody releases. */
     assert((to == QP_BATCH_OUTCOME) == (ent_depth(db) == 0));
-    assert(to != QP_BATCH_LOCKED || (batch->is_retry == batch->beside && batch->group->locks_rows));
+    assert(to != QP_BATCH_LOCKED || (batch->shared && batch->group->locks_rows));
+    assert(to != QP_BATCH_LOCKED || batch->state != QP_BATCH_LOCKED || batch->count == 1);
     assert(to != QP_BATCH_COMMIT || batch->any);
+    /* Who asks the cache for rows asks the batch that moves here. */
+    assert(batch->group->sessions.batch == batch);
     (void)db;
     (void)allowed;
     batch->state = to;
@@ -167,27 +173,28 @@ static bool batch_run_member(qp_batch *batch, qp_write *write)
             (qp_db_total_changes(group->db) == changes && !batch_missed_lock(batch, write)));
 }
 
-/* Writes what the members left to the end: their session rows, then the changes for the feed, whose
- * counter is the last lock of all. The leader's deadline bounds the wait for it. */
-static quipu_status batch_flush(qp_batch *batch, quipu_error *reterr)
+/* The changes for the feed, which LOCKED leaves to its end: their counter is the last lock of all.
+ * The leader's deadline bounds the wait for it. */
+static bool batch_flush_feed(qp_batch *batch)
 {
     qp_group *group = batch->group;
-    quipu_status status = qp_session_cache_flush(&group->sessions, group->db, reterr);
+    quipu_status status;
 
-    assert(batch->own != NULL);
-    if (status == QUIPU_OK && group->feed.count > 0) {
-        qp_call_watch(batch->own->call, group->db);
-        status = qp_feed_flush(&group->feed, group->db, reterr);
-        ent_watch(group->db, 0, NULL, NULL);
-    }
-    return status;
+    assert(batch->state == QP_BATCH_LOCKED);
+    qp_call_watch(batch->own->call, group->db);
+    status = qp_feed_flush(&group->feed, group->db, NULL);
+    ent_watch(group->db, 0, NULL, NULL);
+    return status == QUIPU_OK;
 }
 
-/* The end of LOCKED and EXCLUSIVE; `ran`: every member ran with success or was refused. */
+/* The end of LOCKED and EXCLUSIVE; `ran`: every member ran with success or was refused. Writes what
+ * the members left to the end: their session rows, then the feed. */
 static void batch_close(qp_batch *batch, bool ran)
 {
     qp_group *group = batch->group;
-    const bool written = ran && batch_flush(batch, NULL) == QUIPU_OK;
+    const bool written = ran &&
+                         qp_session_cache_flush(&group->sessions, group->db, NULL) == QUIPU_OK &&
+                         (group->feed.count == 0 || batch_flush_feed(batch));
 
     assert(batch->state == QP_BATCH_LOCKED || batch->state == QP_BATCH_EXCLUSIVE);
     if (written && batch->any) {
@@ -242,13 +249,13 @@ static void batch_exclusive_retry(qp_batch *batch)
     qp_group *group = batch->group;
     qp_write *own = batch->own;
 
-    assert(batch->count == 1);
+    assert(batch->count == 1 && group->feed.count == 0);
     if (group->locks_rows) {
         qp_call_watch(own->call, group->db);
     }
     (void)batch_run_member(batch, own);
     if (own->status == QUIPU_OK) {
-        own->status = batch_flush(batch, own->reterr);
+        own->status = qp_session_cache_flush(&group->sessions, group->db, own->reterr);
     }
     ent_watch(group->db, 0, NULL, NULL);
     if (own->status != QUIPU_OK) {
@@ -337,12 +344,13 @@ static void batch_sort(qp_batch *batch)
     }
 }
 
-/* Whether the batch may try without locks: every member must find out by itself, by its event ids,
- * what an earlier try has stored, and change nothing that sessions share, as the feed is. */
+/* Whether the batch may try without locks: every member must name one session, find out by itself,
+ * by its event ids, what an earlier try has stored, and change nothing that sessions share, as the
+ * feed is. */
 static bool batch_begin_optimistic(qp_batch *batch)
 {
     assert(!batch->is_retry && batch->state == QP_BATCH_NONE);
-    if (batch->group->feed.is_kept) {
+    if (batch->group->feed.is_kept || batch->own->call->session.p == NULL) {
         return false;
     }
     for (const qp_write *write = batch->own; write != NULL; write = write->next) {
@@ -571,8 +579,7 @@ static void batch_start(qp_batch *batch)
 {
     qp_group *group = batch->group;
     const qp_call *call = batch->own->call;
-    /* Where the write names what it locks: a first try, and a retry beside others. */
-    const bool shared = batch->is_retry == batch->beside &&
+    const bool shared = batch->shared &&
                         (call->session.p != NULL || call->session_count > 0 ||
                          call->family_count > 0 || call->compares) &&
                         group->locks_rows;
@@ -599,11 +606,12 @@ static void batch_start(qp_batch *batch)
     qp_batch_move(batch, batch->optimistic ? QP_BATCH_OPTIMISTIC : QP_BATCH_LOCKED);
 }
 
-/* Runs a batch from its first state to its outcome. The caller has set is_retry and beside. */
+/* Runs a batch from its first state to its outcome. The caller has set is_retry and shared. */
 static void batch_drive(qp_batch *batch, qp_group *group, qp_write *own)
 {
     /* Member by member: the arrays are filled when they are used. */
     batch->group = group;
+    group->sessions.batch = batch;
     batch->state = QP_BATCH_NONE;
     batch->own = own;
     batch->count = 1;
@@ -641,25 +649,29 @@ void qp_batch_lead(qp_group *group, qp_write *own)
 {
     qp_batch batch;
 
-    assert(ent_depth(group->db) == 0 && group->sessions.state == QP_BATCH_NONE);
-    batch.is_retry = batch.beside = false;
+    assert(ent_depth(group->db) == 0 && group->sessions.batch == NULL);
+    batch.is_retry = false;
+    batch.shared = true;
     batch_drive(&batch, group, own);
     if (batch.retries != QP_RETRY_NONE) {
         qp_batch_outcome(&batch);
     }
+    group->sessions.batch = NULL;
 }
 
 /* Called by outcome.c, for one member. `next` is kept: the member is still in its old batch's
  * list. */
-bool qp_batch_retry(qp_group *group, qp_write *write, bool beside)
+bool qp_batch_retry(qp_group *group, qp_write *write, bool shared)
 {
+    const qp_batch *before = group->sessions.batch;
     qp_write *next = write->next;
     qp_batch batch;
 
-    assert(ent_depth(group->db) == 0 && group->sessions.state == QP_BATCH_NONE);
+    assert(ent_depth(group->db) == 0 && qp_group_state(group) == QP_BATCH_OUTCOME);
     batch.is_retry = true;
-    batch.beside = beside;
+    batch.shared = shared;
     batch_drive(&batch, group, write);
     write->next = next;
+    group->sessions.batch = before;
     return batch.retries != QP_RETRY_ALL;
 }

@@ -2,24 +2,39 @@
  * drives it through these states (batch.c, commit.c, outcome.c); everything that controls the way
  * is in this struct.
  *
- *            every session is              conflict or refusal:
- *            verified in the cache         nothing is stored
- *   queue ──▶ OPTIMISTIC ───────────────────────▶ LOCKED ◀──┐ lock not granted: once more with
- *     │      (compare-and-set,                   ▲ │  │ └───┘ the leader's session only, the
- *     │       no lock)                           │ │  │       other members are requeued
- *     ├──────────│───────────────────────────────┘ │  │
- *     │          │ all ran                         │  │ all refused, lock not granted again
- *     │          ▼            all ran              │  ▼
- *     │        COMMIT ◀────────────────────────────┘ OUTCOME ──▶ acknowledged | refused | UNKNOWN
- *     │          ▲ └───────────────────────────────▶    ▲  └───▶ retried alone: an EXCLUSIVE batch
- *     │          │ all ran                              │        of one member; after a lost
- *     └──▶ EXCLUSIVE ───────────────────────────────────┘        connection a LOCKED one
- *         (nobody else writes)   all refused, or a change failed
+ *              ┌─ 1 ──▶ OPTIMISTIC ─── 5 ───┐
+ *              │   (compare-and-set, │ 6    │
+ *              │    no lock)         ▼      ▼
+ *     NONE ────┼─ 2 ─────────────▶ LOCKED ─ 8 ─▶ COMMIT ── 12 ──▶ OUTCOME ──▶ acknowledged
+ *   (queue) │  │                  ▲ │  ▲         ▲   │             ▲   │        refused
+ *           │  │                  └9┘  └─── 13 ──│───┘             │   │        UNKNOWN
+ *           │  └─ 3 ──▶ EXCLUSIVE ───────── 10 ──┘                 │   └──────▶ retried alone
+ *           │      (nobody else writes)                            │
+ *           └─ 4 ── from OPTIMISTIC: 7, LOCKED and EXCLUSIVE: 11 ──┘
  *
- * One arrow is left out: an OPTIMISTIC batch whose COMMIT reports a conflict goes on in LOCKED.
- * SQLite uses EXCLUSIVE only. PostgreSQL uses LOCKED and OPTIMISTIC for writes that name their
- * sessions, so that other processes write to other sessions meanwhile. LOCKED takes its locks in
- * one order, which is the same for every process (decision 51):
+ *    1  the leader's write may be shared (call.h), every session of the batch is verified in the
+ *       cache, and no member locks more than its session
+ *    2  it may be shared, but not all of that holds
+ *    3  it may not, or the engine locks no rows (SQLite)
+ *    4  no transaction began
+ *    5  every member ran with success, and every row is written
+ *    6  a member was refused or failed, or a row was not as in the cache: nothing is stored, and a
+ *       transaction began for LOCKED
+ *    7  the same, but none began: the leader is answered, the other members are requeued
+ *    8  every member ran or was refused, one at least with success, and every row is written
+ *    9  a lock was not granted in time: once more with the leader's session only, the other members
+ *       are requeued
+ *   10  as 8
+ *   11  a lock was not granted again, to a leader that was cancelled, or over a lost connection;
+ *       every member was refused; a member failed after a change; a deferred write failed (rows of
+ *       sessions, the feed)
+ *   12  the transaction was committed, its outcome is unknown, or the engine refused the COMMIT
+ *   13  the COMMIT of an OPTIMISTIC batch met a conflict: as 6
+ *
+ * A retry is a batch of one member: EXCLUSIVE; LOCKED after a lost connection. PostgreSQL uses
+ * OPTIMISTIC and LOCKED for writes that name what they touch, so that other processes write to
+ * other sessions meanwhile. LOCKED takes its locks in one order, which is the same for every
+ * process (decision 51):
  *
  *   1. session rows             in the order of keys
  *   2. counters of shards       in the order of shards; a counter stands for
@@ -27,9 +42,7 @@
  *                                 the state of its apps and users,
  *                                 the families whose root lies in it (fork, delete, cap, index)
  *   3. rows that 1 or 2 cover, and keys of new sessions in their order
- *   4. the feed's counter       behind all work, shortly before the COMMIT
- *
- * A write that names several sessions, or sessions by number, shares its batch with nobody. */
+ *   4. the feed's counter       behind all work, shortly before the COMMIT */
 #ifndef QP_STORE_BATCH_H
 #define QP_STORE_BATCH_H
 
@@ -59,9 +72,9 @@ typedef struct qp_batch {
     qp_write *own; /* the leader's; the other members follow by `next` */
     size_t count;
     bool any;                 /* a member ran with success: there is something to commit */
-    bool optimistic;          /* this try is or was OPTIMISTIC */
-    bool is_retry;            /* one member, run alone after its batch failed... */
-    bool beside;              /* ...beside other writers where it can */
+    bool optimistic;          /* this try is or was OPTIMISTIC: a failed COMMIT falls back */
+    bool is_retry;            /* one member, run alone after its batch failed */
+    bool shared;              /* OPTIMISTIC or LOCKED where the table in call.h allows it */
     qp_batch_retries retries; /* OUTCOME: who runs again */
     int64_t wait_ns;          /* for more members at most: half of the commit that they save */
     qp_write *members[QUIPU_GROUP_MAX]; /* not EXCLUSIVE: by session, then by arrival */
@@ -72,11 +85,11 @@ typedef struct qp_batch {
 /* Runs the leader's write and those that it takes along, until every one of them has its status. */
 void qp_batch_lead(struct qp_group *group, qp_write *own);
 
-/* Runs one member in a transaction of its own, once; `beside`: other writers are admitted, where
- * the member names its sessions. False: a deferred write failed, and the status says nothing. */
-bool qp_batch_retry(struct qp_group *group, qp_write *write, bool beside);
+/* Runs one member in a transaction of its own, once; `shared`: in LOCKED where it names what it
+ * touches, otherwise in EXCLUSIVE. False: a deferred write failed, and the status says nothing. */
+bool qp_batch_retry(struct qp_group *group, qp_write *write, bool shared);
 
-/* Moves to another state; asserts that the diagram has this arrow. */
+/* Moves to another state; asserts that the diagram has this arrow, and what holds behind it. */
 void qp_batch_move(qp_batch *batch, qp_batch_state to);
 
 /* commit.c: COMMIT → OUTCOME, or → LOCKED when an optimistic batch met a conflict. */

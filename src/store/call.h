@@ -2,7 +2,7 @@
  *
  * Owns: qp_call, which lives on the stack of the public function; implemented in store.c. Used by
  * the pool and the queue (how long to wait), by works of long calls (progress), and by the commit
- * group (what the work may touch: `coalesces`, `session`, `idempotent`). */
+ * group (what the work touches: the table below). */
 #ifndef QP_STORE_CALL_H
 #define QP_STORE_CALL_H
 
@@ -14,10 +14,29 @@
 #define QP_NEVER INT64_MAX           /* a deadline that does not come */
 #define QP_CALL_SLICE_NS (5000000LL) /* how often a waiter looks at its cancel flag */
 
-/* `deadline_ns` is on the clock of qp_clock_ns(). */
+/* What a write names of the store decides in which state its batch begins (batch.h), on an engine
+ * that locks rows. SQLite knows EXCLUSIVE only.
+ *
+ *   names      the batch locks, and the work changes       begins          its batch is shared with
+ *   session    that session: its row, messages, state      OPTIMISTIC if   other writes that name
+ *                                                          it can, LOCKED  one session
+ *   sessions   the same for several                        LOCKED          no other write
+ *   families   the families of hidden sessions, by number  LOCKED          no other write
+ *   compares   nothing: each of its statements is a        LOCKED          no other write
+ *              compare-and-set by itself
+ *   nothing    nothing: it may change any row              EXCLUSIVE       every write
+ *
+ * An EXCLUSIVE batch takes what waits, whatever that names (not what runs outside of batches).
+ * `sessions` and `families` go together; all others exclude each other. Three members say more
+ * about sessions that are named; each of them locks counters of shards, too:
+ *
+ *   creates       the work inserts the row of a session that has none
+ *   state_scopes  it changes state of the session's app or user as well
+ *   family        it changes which messages sessions share, removes messages or indexes them:
+ *                 nobody else does that in the families of its sessions meanwhile (fork_chain.h) */
 typedef struct qp_call {
     const char *name; /* what the user asked for: a public call, or what several have in common */
-    int64_t deadline_ns;
+    int64_t deadline_ns; /* on the clock of qp_clock_ns() */
     quipu_cancel *cancel;
     quipu_progress_fn progress; /* or NULL */
     void *progress_ctx;
@@ -26,24 +45,17 @@ typedef struct qp_call {
     quipu_store *store;   /* entered and not left yet, or NULL */
     bool coalesces;       /* its work changes session rows through the session cache only */
     bool idempotent;      /* its work finds by itself what an earlier try has stored */
-    bool creates;         /* its work inserts the row of `session` when there is none */
     const bool *consumed; /* set once its work cannot be run again, or NULL */
-    /* Its work changes this session's row and what belongs to it, and nothing else, and gets the
-     * row from the session cache. Absent: it must be the only writer... */
+    /* What a write names, by the table. */
     quipu_str session;
-    /* State of the session's app or user that it changes as well, as bits 1 << QP_SCOPE_*. */
-    unsigned state_scopes;
-    /* ...unless it names several sessions here, at most QUIPU_GROUP_MAX. The same holds for them,
-     * and no other write shares its transaction. Those without a row it may create, if it does. */
-    const quipu_str *sessions;
+    const quipu_str *sessions; /* at most QUIPU_GROUP_MAX */
     size_t session_count;
-    /* Its work changes which messages sessions share, removes messages or indexes them: nobody else
-     * does that in the families of its sessions meanwhile (a family: fork_chain.h). */
-    bool family;
-    /* The same for sessions that it names by number, at most QUIPU_GROUP_MAX: hidden ones. */
-    const int64_t *families;
+    const int64_t *families; /* at most QUIPU_GROUP_MAX */
     size_t family_count;
-    bool compares; /* it names nobody: each of its changes is a compare-and-set by itself */
+    bool compares;
+    bool creates;
+    bool family;
+    unsigned state_scopes; /* bits 1 << QP_SCOPE_* */
 } qp_call;
 
 /* QUIPU_OK, or why the call must not wait any longer: QUIPU_CANCELLED or QUIPU_BUSY. */
@@ -54,10 +66,10 @@ quipu_status qp_call_check(const qp_call *call, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_call_left(const qp_call *call, quipu_call_options *ret,
                                          quipu_error *reterr);
 
-/* Sleep a little, with jitter, before another attempt of what failed with *status. False when the
- * deadline has passed or the call is cancelled: then *status and the error say so, unless *status
- * is QUIPU_UNKNOWN, which stays. */
-bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr);
+/* Sleeps for a short time, with jitter, before another attempt of what failed with *status. False
+ * when the deadline has passed or the call is cancelled: then *status and the error say so, unless
+ * *status is QUIPU_UNKNOWN, which stays. */
+bool qp_call_backoff(const qp_call *call, quipu_status *status, quipu_error *reterr);
 
 /* When a wait that begins now has to look again: at the deadline, sooner with a cancel flag. */
 int64_t qp_call_wake_ns(const qp_call *call);

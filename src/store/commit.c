@@ -49,8 +49,8 @@ static void commit_report(const qp_batch *batch, bool committed)
     bool changed = false;
 
     for (const qp_write *write = batch->own; write != NULL; write = write->next) {
-        changed = changed || write->kind != QP_WRITE_READ;
-        writes += write->kind != QP_WRITE_READ && write->status == QUIPU_OK;
+        changed = changed || write->kind != QP_WRITE_READ_ONLY;
+        writes += write->kind != QP_WRITE_READ_ONLY && write->status == QUIPU_OK;
     }
     /* A listener that registers after this load reads after this commit, and misses nothing. */
     if (changed && group->signal != NULL && atomic_load(&group->signal->listeners) > 0) {

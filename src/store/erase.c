@@ -446,7 +446,7 @@ static quipu_status erase_purge(erase_run *run, const qp_call *within, quipu_err
         if (status == QUIPU_OK && run->purging) {
             quipu_status busy = QUIPU_BUSY;
 
-            status = qp_call_nap(within, &busy, reterr) ? QUIPU_OK : busy;
+            status = qp_call_backoff(within, &busy, reterr) ? QUIPU_OK : busy;
         }
     } while (status == QUIPU_OK && run->purging);
     return status;

@@ -119,10 +119,11 @@ quipu_status qp_feed_flush(qp_feed_queue *queue, ent_db *db, quipu_error *reterr
 static quipu_status feed_put(quipu_store *store, ent_db *db, const qp_feed_new *event,
                              quipu_error *reterr)
 {
-    assert(store->group.sessions.state != QP_BATCH_OPTIMISTIC);
-    return store->group.sessions.state == QP_BATCH_LOCKED
-               ? feed_queue(&store->group.feed, event, reterr)
-               : feed_add(db, event, reterr);
+    const qp_batch_state state = qp_group_state(&store->group);
+
+    assert(state != QP_BATCH_OPTIMISTIC);
+    return state == QP_BATCH_LOCKED ? feed_queue(&store->group.feed, event, reterr)
+                                    : feed_add(db, event, reterr);
 }
 
 /* Inside of the writer's own transaction: the change and its record are stored together, or

@@ -54,15 +54,20 @@ void qp_group_done(qp_group *group);
 
 /* Runs `work` and returns when it is durable, or when nothing was written. QUIPU_BUSY and
  * QUIPU_CANCELLED: it was not begun. QUIPU_UNKNOWN: the commit itself failed.
- *   QP_WRITE_CHANGE   in a transaction of a batch
- *   QP_WRITE_READ     the same for work that changes nothing, where all share one connection
- *   QP_WRITE_OUTSIDE  once, outside of a transaction, while nobody else has the connection. The
- *                     call's deadline holds for all of it; a transaction that it leaves open is
- *                     rolled back. */
+ *   QP_WRITE_CHANGE     in a transaction of a batch
+ *   QP_WRITE_READ_ONLY  the same for work that changes nothing, where all share one connection
+ *   QP_WRITE_OUTSIDE    once, outside of a transaction, while nobody else has the connection. The
+ *                       call's deadline holds for all of it; a transaction that it leaves open is
+ *                       rolled back. */
 QUIPU_MUST_USE quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call,
                                          qp_work_fn work, void *ctx, quipu_error *reterr);
 
 qp_group_counts qp_group_counted(qp_group *group);
+
+/* The state of the batch that the leader runs, by which works decide how they get rows;
+ * QP_BATCH_NONE when the open transaction is an outside write's. Only the leader's thread may ask.
+ */
+qp_batch_state qp_group_state(const qp_group *group);
 
 /* The leader begins an EXCLUSIVE batch. */
 void qp_group_count_exclusive(qp_group *group);

@@ -5,7 +5,7 @@
  *
  *   what failed            repeated                                        until
  *   a conflict             EXCLUSIVE: it cannot lose the same again         OUTCOME_TRIES_MAX
- *   a lock in EXCLUSIVE    EXCLUSIVE, with naps that admit other writers    the call's deadline
+ *   a lock in EXCLUSIVE    EXCLUSIVE, with pauses that admit other writers  the call's deadline
  *   the connection         LOCKED: other writers never wait for it          the call's deadline
  *
  * On a distributed store the connection may be lost to one of its servers only. There a member is
@@ -19,8 +19,8 @@
 #include "store/batch.h"
 #include "store/group.h"
 
-#define OUTCOME_TRIES_MAX 10 /* of one member that loses conflicts */
-#define OUTCOME_NAPS_MAX 20  /* before a further try after lost connections: about half a second */
+#define OUTCOME_TRIES_MAX 10    /* of one member that loses conflicts */
+#define OUTCOME_BACKOFFS_MAX 20 /* before a try over a lost connection: about half a second */
 
 /* Whether a failed write may be repeated: nothing of it is stored, or the repeat finds out. */
 static bool outcome_may_retry(const qp_write *write)
@@ -51,22 +51,22 @@ static bool outcome_retries(const qp_group *group, const qp_write *write, int *t
 
 /* Pauses before another try. The pauses differ by chance, so that callers of several machines do
  * not meet again, and grow while the server fails. */
-static bool outcome_nap(const qp_group *group, qp_write *write, int *lost)
+static bool outcome_backoff(const qp_group *group, qp_write *write, int *lost)
 {
     const bool is_lost = qp_db_failure(group->db) == QP_FAILURE_CONNECTION;
     bool in_time = true;
 
-    *lost = !is_lost ? 1 : *lost < OUTCOME_NAPS_MAX ? *lost + 1 : OUTCOME_NAPS_MAX;
+    *lost = !is_lost ? 1 : *lost < OUTCOME_BACKOFFS_MAX ? *lost + 1 : OUTCOME_BACKOFFS_MAX;
     for (int i = 0; i < *lost && in_time; i++) {
-        in_time = qp_call_nap(write->call, &write->status, write->reterr);
+        in_time = qp_call_backoff(write->call, &write->status, write->reterr);
     }
     return in_time;
 }
 
 /* One try. A deferred write that failed says nothing: the member is not done, whatever it said. */
-static void outcome_try(qp_group *group, qp_write *write, bool beside)
+static void outcome_try(qp_group *group, qp_write *write, bool shared)
 {
-    if (!qp_batch_retry(group, write, beside) && write->status == QUIPU_OK) {
+    if (!qp_batch_retry(group, write, shared) && write->status == QUIPU_OK) {
         write->status = qp_error_set(write->reterr, QUIPU_BUSY,
                                      "another writer was in the way until the deadline; try again");
     }
@@ -80,22 +80,22 @@ static bool outcome_reenters(const qp_group *group, const qp_write *write)
 }
 
 /* Repeats one member until it is done, refused, or out of tries or time. A try after a lost
- * connection (`lost`: the batch's) runs beside other writers; a conflict that is lost there is
- * repeated alone, where it cannot be lost again. An unknown outcome stays unknown until a try has
- * settled it. */
+ * connection (`lost`: the batch's) is shared with other writers; a conflict that is lost there is
+ * repeated in EXCLUSIVE, where it cannot be lost again. An unknown outcome stays unknown until a
+ * try has settled it. */
 static void outcome_retry(qp_group *group, qp_write *write, bool lost)
 {
     bool unknown = write->unknown || write->status == QUIPU_UNKNOWN;
     quipu_error first = {0};
     int tries = 0;
-    int naps = 0;
+    int lost_tries = 0;
 
     if (unknown && write->reterr != NULL) {
         first = *write->reterr;
     }
     outcome_try(group, write, lost);
     while (!outcome_reenters(group, write) && outcome_retries(group, write, &tries) &&
-           outcome_nap(group, write, &naps)) {
+           outcome_backoff(group, write, &lost_tries)) {
         if (!unknown && write->status == QUIPU_UNKNOWN) {
             unknown = true;
             first = write->reterr != NULL ? *write->reterr : first;

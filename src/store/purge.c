@@ -3,8 +3,8 @@
  * Owns: the loop over jobs of the kind QP_JOB_PURGE, and `purge_due` of a store.
  * Called by: fork_release.c (makes jobs), the calls that remove messages, sweep, erase.
  * Transactions: each claim and step is one of the commit group, without the size cap. Where the
- * engine locks rows, they run beside other writers: a claim compares the job's fence, and a step
- * locks the family of its session.
+ * engine locks rows, they are shared with other writers: a claim compares the job's fence, and a
+ * step locks the family of its session.
  * On return no lease is held, unless the process was killed. */
 #include "store/purge.h"
 
@@ -101,7 +101,7 @@ typedef struct purge_worker {
     quipu_arena arena;      /* emptied by every claim */
     int64_t steps;          /* that it may still do */
     int64_t session;        /* 0: the job's scope names none */
-    bool beside;            /* the engine admits other writers beside a step */
+    bool shared;            /* the engine locks rows: others write during a step */
     bool exists;            /* there is a job, perhaps of another worker */
     bool found;             /* a job was claimed */
     bool ended;             /* nothing was left behind the last step */
@@ -119,7 +119,7 @@ static quipu_status purge_look_work(void *ctx, ent_db *db, quipu_arena *scratch,
     assert(worker->store != NULL);
     (void)scratch;
     worker->exists = false;
-    worker->beside = qp_db_locks_rows(db);
+    worker->shared = qp_db_locks_rows(db);
     return qp_purge_exists(db, worker->store->tenant, 0, &worker->exists, reterr);
 }
 
@@ -277,7 +277,7 @@ static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_e
         }
         status = qp_call_check(call, &error);
         spent = worker->steps <= 0;
-        if (!worker->beside && !spent) {
+        if (!worker->shared && !spent) {
             qp_sleep_jitter(PURGE_PAUSE_MS, 1, INT64_MAX);
         }
     }

@@ -1,7 +1,7 @@
 /* The commit group and the queue in front of its writing connection.
  *
  * Owns the group (its connection, its counters), the list of waiting callers and the question who
- * leads. qp_group_run() is the door: every call of the store that writes passes it
+ * leads. qp_group_run() is the entry point: every call of the store that writes comes through it
  * (qp_store_write()), and either leads a batch or is answered by another leader; batch.c runs the
  * batch and calls the queue (take, wait, requeue). Every function takes the queue's mutex by itself
  * and holds it for a few instructions only; none holds it while a caller's work runs. The caller
@@ -14,8 +14,8 @@
  *                         │        └─ requeued ──▶ waits
  *                         └─ deadline or cancel while it waits ──▶ leaves, returns
  *
- * On a distributed store a caller whose server was lost returns into the queue instead: it naps
- * without the lead and arrives anew (qp_write.reenters), until its deadline.
+ * On a distributed store a caller whose server was lost returns into the queue instead: it backs
+ * off without the lead and arrives anew (qp_write.reenters), until its deadline.
  *
  * Locks: its own mutex. On return of qp_queue_enter() the caller leads, or has its answer; on
  * return of qp_group_run() the write has its status, and no open transaction contains it. */
@@ -34,7 +34,7 @@
 #define QUEUE_ANSWERED 2U /* its status is set */
 
 /* Pauses before a write whose server was lost reenters the queue: about half a second. */
-#define QUEUE_NAPS 20
+#define QUEUE_BACKOFFS 20
 
 /* How often a caller that a leader took past its deadline looks whether it was requeued. */
 #define QUEUE_RECHECK_NS (20 * QP_NS_PER_MS)
@@ -324,14 +324,14 @@ static void group_run_outside(qp_group *group, qp_write *own)
 
 /* Before a write whose server was lost reenters the queue. The caller does not lead: others write
  * meanwhile. The deadline of the call ends it. */
-static bool group_nap(qp_write *write)
+static bool group_backoff(qp_write *write)
 {
     const quipu_status status = write->status;
     bool in_time = true;
 
     assert(write->reenters && status != QUIPU_OK);
-    for (int i = 0; i < QUEUE_NAPS && in_time; i++) {
-        in_time = qp_call_nap(write->call, &write->status, write->reterr);
+    for (int i = 0; i < QUEUE_BACKOFFS && in_time; i++) {
+        in_time = qp_call_backoff(write->call, &write->status, write->reterr);
     }
     if (in_time) { /* as it was made, but for what a try before has left open */
         *write = (qp_write){.kind = write->kind,
@@ -346,8 +346,8 @@ static bool group_nap(qp_write *write)
     return in_time;
 }
 
-/* The door. A caller that finds nobody leading leads: it opens the connection on the first write,
- * runs the work of everybody in its batch, answers, and passes the lead on. */
+/* The entry point. A caller that finds nobody leading leads: it opens the connection on the first
+ * write, runs the work of everybody in its batch, answers, and passes the lead on. */
 quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
                           void *ctx, quipu_error *reterr)
 {
@@ -370,7 +370,7 @@ quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *ca
             }
             qp_queue_finish(&group->queue, &write);
         } /* else another leader has answered */
-    } while (write.reenters && group_nap(&write));
+    } while (write.reenters && group_backoff(&write));
     if (write.status != QUIPU_OK && error.status != QUIPU_OK && reterr != NULL) {
         *reterr = error;
     }
@@ -385,12 +385,18 @@ void qp_group_count_exclusive(qp_group *group)
     qp_mutex_unlock(&group->queue.mutex);
 }
 
+/* Between batches, and while a write runs outside of them, there is none. */
+qp_batch_state qp_group_state(const qp_group *group)
+{
+    return group->sessions.batch != NULL ? group->sessions.batch->state : QP_BATCH_NONE;
+}
+
 /* A session that expired after the locks were taken is not the batch's to remove: its family is not
  * locked. */
 bool qp_group_owns_expired(const qp_group *group, const qp_session *row)
 {
-    return group->sessions.state == QP_BATCH_EXCLUSIVE ||
-           (group->sessions.state == QP_BATCH_LOCKED && qp_session_expired(row, group->locked_at));
+    return qp_group_state(group) == QP_BATCH_EXCLUSIVE ||
+           (qp_group_state(group) == QP_BATCH_LOCKED && qp_session_expired(row, group->locked_at));
 }
 
 /* A copy under the queue's mutex, which guards the counters. */

@@ -15,9 +15,9 @@ typedef quipu_status (*qp_work_fn)(void *ctx, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr);
 
 typedef enum qp_write_kind {
-    QP_WRITE_CHANGE = 1, /* a transaction of the batch */
-    QP_WRITE_READ,       /* the same, but it changes nothing */
-    QP_WRITE_OUTSIDE     /* no transaction, and no other member beside it */
+    QP_WRITE_CHANGE = 1, /* in the transaction of a batch */
+    QP_WRITE_READ_ONLY,  /* the same for a read, of a store that has one connection for all */
+    QP_WRITE_OUTSIDE     /* outside of batches; no other member runs with it */
 } qp_write_kind;
 
 /* One caller, on its own stack from its arrival until its answer. */

@@ -1,7 +1,7 @@
 /* A store behind a server: what takes the place of connections and transactions. A public call
  * checks its arguments, enters the store and allocates its result as always; where it would run a
  * work, it asks this table instead. A call that the table lacks fails with QUIPU_UNSUPPORTED
- * (qp_store_is_local()).
+ * (qp_store_check_local()).
  *
  * Functions get the call's deadline and cancel flag, fill results whose memory is the caller's, and
  * are called by any thread. Implemented by src/remote; the store owns it and closes it once. */

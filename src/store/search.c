@@ -21,10 +21,10 @@
 #include "store/purge.h"
 #include "store/size.h"
 
-/* Sessions that a batch beside other writers locks at most: appends to them wait for it. */
+/* Sessions that a shared batch locks at most: appends to them wait for it. */
 #define SEARCH_LOCKED_SESSIONS 16
 
-/* ---- beside a write -----------------------------------------------------------------------------
+/* ---- with a write -------------------------------------------------------------------------------
  */
 
 /* Inline, the messages are indexed in the same transaction, so that the watermark is right from the
@@ -210,8 +210,8 @@ typedef struct search_batch {
     quipu_store *store;
     qp_search_walk before;
     qp_search_walk after;
-    search_budget budget; /* what is left of it, in a batch beside others */
-    /* Sessions of a batch beside other writers; none: the batch is exclusive. */
+    search_budget budget; /* what is left of it, in a shared batch */
+    /* Sessions of a shared batch; none: the batch is exclusive. */
     int64_t ids[SEARCH_LOCKED_SESSIONS];
     bool hidden[SEARCH_LOCKED_SESSIONS];
     size_t count;
@@ -395,7 +395,7 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
-/* ---- beside other writers ---------------------------------------------------------------------
+/* ---- shared with other writers ----------------------------------------------------------------
  *
  * Where the engine locks rows, a batch first looks for its sessions without a lock. Then it locks
  * their families, under which nobody else indexes or removes messages, indexes, and locks the rows

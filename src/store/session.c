@@ -3,13 +3,12 @@
  * Owns a session's row until its first append: uid, time to live, first messages, first state.
  * Called by the public session calls, by the ADK room (qp_live_create()) and by an append that
  * creates its session (qp_session_ensure()). Arguments are checked and messages encoded before any
- * lock is taken. A create draws the session's number under the lock of its shard's counter, beside
- * writers of other sessions; one that replaces an expired session locks that one's family as well.
- * An update needs the lock of its row only. A key that
- * another process inserts at the same time fails the batch by the unique index, and the create is
- * retried alone, where it finds that session. When a work returns QUIPU_OK, row,
- * messages, search index, state and feed agree; one that fails after its first write has its
- * transaction rolled back. */
+ * lock is taken. A create draws the session's number under the lock of its shard's counter, while
+ * others write to other sessions; one that replaces an expired session locks that one's family as
+ * well. An update needs the lock of its row only. A key that another process inserts at the same
+ * time fails the batch by the unique index, and the create is retried alone, where it finds that
+ * session. When a work returns QUIPU_OK, row, messages, search index, state and feed agree; one
+ * that fails after its first write has its transaction rolled back. */
 #include "store/session.h"
 
 #include <assert.h>
@@ -181,9 +180,10 @@ static quipu_status session_find(session_create *create, ent_db *db, quipu_arena
                                  const qp_session **ret_row, quipu_error *reterr)
 {
     qp_session_cache *sessions = &create->store->group.sessions;
+    const qp_batch_state state = qp_group_state(&create->store->group);
 
-    assert(sessions->state != QP_BATCH_OPTIMISTIC);
-    return sessions->state == QP_BATCH_LOCKED
+    assert(state != QP_BATCH_OPTIMISTIC);
+    return state == QP_BATCH_LOCKED
                ? qp_session_cache_get(sessions, db, create->values.key, ret_row, reterr)
                : qp_session_lookup(create->store, db, scratch, create->values.key, ret_row, reterr);
 }
@@ -196,7 +196,7 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
 {
     session_create *create = ctx;
     qp_session_cache *sessions = &create->store->group.sessions;
-    const bool locked = sessions->state == QP_BATCH_LOCKED;
+    const bool locked = qp_group_state(&create->store->group) == QP_BATCH_LOCKED;
     const quipu_time now = quipu_time_now();
     const qp_session *row = NULL;
     quipu_status status = session_find(create, db, scratch, &row, reterr);
@@ -232,8 +232,9 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
-/* LOCKED where the engine can. An expired session of the same key has to be deleted first, which
- * needs a writer that is alone: then the work runs again, exclusively. */
+/* LOCKED where the engine can, and then the batch locks the family of an expired session of the
+ * same key, too. One that expired after the locks were taken is refused (qp_group_owns_expired()):
+ * then the work runs again, EXCLUSIVE. */
 quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_fn work, void *ctx,
                                   quipu_error *reterr)
 {
@@ -249,11 +250,11 @@ quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_f
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* Creates beside other writers where it can. */
+/* Shared with other writers where the engine can. */
 static quipu_status session_create_write(session_create *create, qp_call *within,
                                          quipu_error *reterr)
 {
-    qp_store_beside(create->store, create->values.key, create->changes, within);
+    qp_store_make_shared(create->store, create->values.key, create->changes, within);
     return qp_session_write_new(create->store, within, session_create_work, create, reterr);
 }
 

@@ -93,7 +93,7 @@ static void session_cache_forget(qp_session_cache *cache, qp_cached_session *ent
  * EXCLUSIVE the order in which works ask. */
 static void session_cache_pin(qp_session_cache *cache, qp_cached_session *entry)
 {
-    assert(cache->state != QP_BATCH_NONE);
+    assert(cache->batch != NULL);
     entry->base = entry->row;
     entry->dirty = false;
     entry->changed = false;
@@ -153,7 +153,7 @@ static quipu_status session_cache_keep(qp_session_cache *cache, const qp_session
     char *texts;
     char *at;
 
-    assert(cache->state == QP_BATCH_LOCKED || cache->state == QP_BATCH_EXCLUSIVE);
+    assert(cache->batch->state == QP_BATCH_LOCKED || cache->batch->state == QP_BATCH_EXCLUSIVE);
     entry = entry != NULL ? entry : session_cache_place(cache);
     for (size_t i = 0; i < qp_session_entity.field_count; i++) {
         size += session_cache_text(row, i).n;
@@ -193,8 +193,7 @@ void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db)
 {
     int64_t version = 0;
 
-    assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
-    cache->state = QP_BATCH_EXCLUSIVE;
+    assert(cache->batch->state == QP_BATCH_NONE && cache->pinned == NULL);
     if (!qp_db_peer_version(db, &version) || version != cache->peer_version) {
         cache->generation++; /* another connection committed, or the engine cannot say */
     }
@@ -203,15 +202,14 @@ void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db)
 /* All or nothing: one session that is not verified sends the whole batch to LOCKED. */
 bool qp_session_cache_begin_optimistic(qp_session_cache *cache, const quipu_str *keys, size_t n)
 {
-    assert(n > 0 && n <= QUIPU_GROUP_MAX);
+    assert(cache->batch->state == QP_BATCH_NONE && n > 0 && n <= QUIPU_GROUP_MAX);
     for (size_t i = 0; i < n; i++) {
         const qp_cached_session *entry = session_cache_find(cache, keys[i]);
         if (entry == NULL || !entry->verified) {
             return false;
         }
     }
-    assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
-    cache->state = QP_BATCH_OPTIMISTIC;
+    assert(cache->pinned == NULL);
     for (size_t i = 0; i < n; i++) {
         session_cache_pin(cache, session_cache_find(cache, keys[i]));
     }
@@ -228,11 +226,11 @@ static quipu_status session_cache_read(qp_session_cache *cache, ent_db *db, quip
     quipu_error error = {0};
     quipu_status status;
 
-    assert(cache->state == QP_BATCH_LOCKED || cache->state == QP_BATCH_EXCLUSIVE);
+    assert(cache->batch->state == QP_BATCH_LOCKED || cache->batch->state == QP_BATCH_EXCLUSIVE);
     if (cache->arena.head != NULL) {
         quipu_arena_reset(&cache->arena);
     }
-    if (cache->state == QP_BATCH_LOCKED) {
+    if (cache->batch->state == QP_BATCH_LOCKED) {
         status = qp_session_lock(db, &cache->arena, &query, &locked, &error);
         row = locked.n > 0 ? &locked.items[0] : NULL;
     } else {
@@ -255,8 +253,7 @@ quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
     quipu_status status = QUIPU_OK;
 
     assert(n <= QUIPU_GROUP_MAX);
-    assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
-    cache->state = QP_BATCH_LOCKED;
+    assert(cache->batch->state == QP_BATCH_LOCKED && cache->pinned == NULL);
     cache->created = false;
     /* One statement a session: a list of keys would not give the engine the shard to look into. */
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
@@ -273,16 +270,17 @@ quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
 quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str key,
                                   const qp_session **ret_row, quipu_error *reterr)
 {
+    const qp_batch_state state = cache->batch->state;
     qp_cached_session *entry = session_cache_find(cache, key);
 
-    assert(cache->state != QP_BATCH_NONE);
-    if (entry != NULL && !entry->pinned && cache->state == QP_BATCH_EXCLUSIVE &&
+    assert(state >= QP_BATCH_OPTIMISTIC && state <= QP_BATCH_EXCLUSIVE);
+    if (entry != NULL && !entry->pinned && state == QP_BATCH_EXCLUSIVE &&
         entry->generation == cache->generation) {
         session_cache_pin(cache, entry);
     }
     /* Under locks every session of the batch was looked for. To look again for one that had no row
      * could lock a new row of another process, out of order: its key is met by the INSERT. */
-    if ((entry == NULL || !entry->pinned) && cache->state == QP_BATCH_LOCKED && !cache->created) {
+    if ((entry == NULL || !entry->pinned) && state == QP_BATCH_LOCKED && !cache->created) {
         *ret_row = NULL;
         return QUIPU_OK;
     }
@@ -296,7 +294,7 @@ quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str
 /* From here on a missing row may have appeared: created by this transaction itself. */
 void qp_session_cache_created(qp_session_cache *cache)
 {
-    assert(cache->state == QP_BATCH_LOCKED || cache->state == QP_BATCH_EXCLUSIVE);
+    assert(cache->batch->state == QP_BATCH_LOCKED || cache->batch->state == QP_BATCH_EXCLUSIVE);
     cache->created = true;
 }
 
@@ -356,14 +354,15 @@ static qp_session_where session_cache_must_match(const qp_session *row)
  * so that two processes that flush never wait for each other in a circle. */
 quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_error *reterr)
 {
+    const qp_batch_state state = cache->batch->state;
     quipu_status status = QUIPU_OK;
 
-    assert(cache->state != QP_BATCH_NONE);
+    assert(state >= QP_BATCH_OPTIMISTIC && state <= QP_BATCH_EXCLUSIVE);
     for (qp_cached_session *entry = cache->pinned; entry != NULL && status == QUIPU_OK;
          entry = entry->next) {
         if (entry->dirty) {
             /* A row that this transaction has written once is its own: the id is enough. */
-            const bool compares = cache->state == QP_BATCH_OPTIMISTIC && !entry->changed;
+            const bool compares = state == QP_BATCH_OPTIMISTIC && !entry->changed;
 
             if (compares) {
                 const qp_session_where where = session_cache_must_match(&entry->base);
@@ -412,9 +411,7 @@ void qp_session_cache_detach_all(qp_session_cache *cache)
  * not worth their memory. */
 void qp_session_cache_end(qp_session_cache *cache, const ent_db *db, bool committed)
 {
-    if (cache->state == QP_BATCH_EXCLUSIVE) {
-        (void)qp_db_peer_version(db, &cache->peer_version); /* our own commit moves it, too */
-    }
+    (void)qp_db_peer_version(db, &cache->peer_version); /* our own commit moves it, too */
     for (qp_cached_session *entry = cache->pinned; entry != NULL; entry = entry->next) {
         assert(!committed || !entry->dirty);
         entry->pinned = false;
@@ -424,5 +421,4 @@ void qp_session_cache_end(qp_session_cache *cache, const ent_db *db, bool commit
         }
     }
     cache->pinned = NULL;
-    cache->state = QP_BATCH_NONE;
 }

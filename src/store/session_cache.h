@@ -22,8 +22,8 @@
 struct qp_cached_session;
 
 typedef struct qp_session_cache {
-    quipu_str tenant;     /* the store's */
-    qp_batch_state state; /* how the open transaction gets its rows; QP_BATCH_NONE: none is open */
+    quipu_str tenant;      /* the store's */
+    const qp_batch *batch; /* that the leader runs: its state says how rows are got. NULL: none */
     struct qp_cached_session *entries;     /* QP_SESSION_CACHE_MAX, made when the first is kept */
     uint64_t hashes[QP_SESSION_CACHE_MAX]; /* of their keys; 0: the place is empty */
     struct qp_cached_session *pinned;      /* those that the open transaction uses, in order */

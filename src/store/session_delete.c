@@ -134,7 +134,7 @@ typedef struct session_delete_call {
     quipu_str key;
     bool tree; /* with all of its forks */
     int64_t removed;
-    /* A tree beside other writers: the sessions that were there when it was planned. */
+    /* Of a tree, while others write: the sessions that were there when it was planned. */
     quipu_str keys[QUIPU_GROUP_MAX];
     size_t count;      /* 0: there are more than a batch locks */
     quipu_arena arena; /* of the keys */
@@ -145,10 +145,10 @@ typedef struct session_delete_call {
 static bool session_delete_owns(const session_delete_call *call, const qp_session *const *rows,
                                 size_t count)
 {
-    const qp_session_cache *sessions = &call->store->group.sessions;
+    const bool locked = qp_group_state(&call->store->group) == QP_BATCH_LOCKED;
     bool owns = true;
 
-    for (size_t i = 0; i < count && sessions->state == QP_BATCH_LOCKED; i++) {
+    for (size_t i = 0; i < count && locked; i++) {
         bool planned = rows[i]->key.p == NULL; /* a hidden one is the family's */
 
         for (size_t k = 0; k < call->count && !planned; k++) {
@@ -175,7 +175,7 @@ static quipu_status session_delete_missing(session_delete_call *call, ent_db *db
     quipu_status status = QUIPU_OK;
 
     /* In an exclusive batch nobody else writes: the look that found no row is still right. */
-    if (call->store->group.sessions.state == QP_BATCH_LOCKED) {
+    if (qp_group_state(&call->store->group) == QP_BATCH_LOCKED) {
         status = qp_session_lookup(call->store, db, scratch, call->key, &row, reterr);
     }
     if (status == QUIPU_OK && row != NULL) {
@@ -286,7 +286,7 @@ static quipu_status session_delete_plan(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
-/* Beside other writers where it can, otherwise as the only one. */
+/* LOCKED where it can, otherwise EXCLUSIVE. */
 static quipu_status session_delete_run(session_delete_call *delete, qp_call *within,
                                        quipu_error *reterr)
 {

@@ -81,9 +81,10 @@ QUIPU_MUST_USE quipu_status qp_live_ask(quipu_store *store, const qp_call *call,
                                         const qp_live_want *want, qp_history *history,
                                         qp_live *ret_live, quipu_error *reterr);
 
-/* Lets a write to a session, with these changes of state, run beside the writes of others. With
- * a history cap it locks the session's family as well, because a cap looks at forks. */
-void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items changes,
-                     qp_call *within);
+/* Names in the call what a write to one session, with these changes of state, touches, so that it
+ * may be shared (the table in call.h). With a history cap that is the session's family as well,
+ * because a cap looks at forks. */
+void qp_store_make_shared(const quipu_store *store, quipu_str key, qp_state_items changes,
+                          qp_call *within);
 
 #endif

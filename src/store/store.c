@@ -352,7 +352,7 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
         }
     } while (status != QUIPU_OK && status != QUIPU_UNKNOWN && tries < QP_ATTEMPTS_MAX &&
              qp_db_is_transient(db) && (call->consumed == NULL || !*call->consumed) &&
-             qp_call_nap(call, &status, &error));
+             qp_call_backoff(call, &status, &error));
     assert(tries >= 1 && tries <= QP_ATTEMPTS_MAX);
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
@@ -437,7 +437,7 @@ quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn w
     }
     return qp_store_pools(store)
                ? store_pooled(store, call, store_snapshot_work, &snapshot, reterr)
-               : qp_group_run(&store->group, QP_WRITE_READ, call, work, ctx, reterr);
+               : qp_group_run(&store->group, QP_WRITE_READ_ONLY, call, work, ctx, reterr);
 }
 
 /* For works that run long or take several snapshots: verify, backups, statistics, exports. */
@@ -455,10 +455,10 @@ quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_wor
                : qp_group_run(&store->group, QP_WRITE_OUTSIDE, call, work, ctx, reterr);
 }
 
-/* Lets a write run beside other processes' writers where the engine has row locks. The scopes of
- * state that it changes are named, so that their counters are locked in order. */
-void qp_store_beside(const quipu_store *store, quipu_str key, qp_state_items changes,
-                     qp_call *within)
+/* Where the engine has row locks, other processes write meanwhile. The scopes of state that it
+ * changes are named, so that their counters are locked in order. */
+void qp_store_make_shared(const quipu_store *store, quipu_str key, qp_state_items changes,
+                          qp_call *within)
 {
     assert(within->session.p == NULL && within->session_count == 0);
     within->session = key;
@@ -718,12 +718,13 @@ quipu_status qp_session_lookup_for_update(quipu_store *store, ent_db *db, quipu_
                                           quipu_str key, const qp_session **ret_row,
                                           quipu_error *reterr)
 {
+    const qp_batch_state state = qp_group_state(&store->group);
     qp_session_cache *sessions = &store->group.sessions;
     const qp_session *row = NULL;
     quipu_status status = QUIPU_OK;
 
-    assert(sessions->state == QP_BATCH_LOCKED || sessions->state == QP_BATCH_EXCLUSIVE);
-    if (sessions->state == QP_BATCH_LOCKED) {
+    assert(state == QP_BATCH_LOCKED || state == QP_BATCH_EXCLUSIVE);
+    if (state == QP_BATCH_LOCKED) {
         status = qp_session_cache_get(sessions, db, key, &row, reterr);
         *ret_row = NULL;
         if (status != QUIPU_OK || row == NULL) {
@@ -816,8 +817,8 @@ int64_t qp_call_wake_ns(const qp_call *call)
     return slice_ns < call->deadline_ns ? slice_ns : call->deadline_ns;
 }
 
-/* With jitter, because the processes that collided would collide again after equal naps. */
-bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
+/* With jitter, because the processes that collided would collide again after equal pauses. */
+bool qp_call_backoff(const qp_call *call, quipu_status *status, quipu_error *reterr)
 {
     quipu_error over = {0};
 

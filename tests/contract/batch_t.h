@@ -6,7 +6,10 @@
  *     O optimistic   L locked   X exclusive            x  no transaction began
  *     +  committed   !  the commit failed   -  rolled back   ~  the engine rolled it back by itself
  * "O-L+" is a batch that was rolled back where it was optimistic, and committed where it had its
- * locks. What follows the first batch (members retried alone, requeued callers) follows in it. */
+ * locks. What follows the first batch (members retried alone, requeued callers) follows in it.
+ *
+ * The letters are the batch's own state. That it is in COMMIT while the engine commits and until
+ * the failure is logged, and in OUTCOME when a member was retried, bt_check() asserts as well. */
 #ifndef T_CONTRACT_BATCH_T_H
 #define T_CONTRACT_BATCH_T_H
 
@@ -33,6 +36,9 @@ typedef struct bt_way {
     int reads;  /* SELECTs of sessions */
     int writes; /* UPDATEs of sessions */
     int commits;
+    qp_log log;        /* the group's, while the way is watched */
+    const char *wrong; /* what happened in another state than it should, or NULL */
+    qp_batch_state wrong_state;
 } bt_way;
 
 static inline void bt_put(bt_way *way, char c)
@@ -45,12 +51,35 @@ static inline void bt_put(bt_way *way, char c)
 
 static inline char bt_letter(const quipu_store *store)
 {
-    static const char letters[] = {[QP_BATCH_NONE] = '?',
-                                   [QP_BATCH_OPTIMISTIC] = 'O',
-                                   [QP_BATCH_LOCKED] = 'L',
-                                   [QP_BATCH_EXCLUSIVE] = 'X'};
+    static const char letters[] = {
+        [QP_BATCH_NONE] = '?',      [QP_BATCH_OPTIMISTIC] = 'O', [QP_BATCH_LOCKED] = 'L',
+        [QP_BATCH_EXCLUSIVE] = 'X', [QP_BATCH_COMMIT] = 'C',     [QP_BATCH_OUTCOME] = 'E'};
 
-    return letters[store->group.sessions.state];
+    return letters[qp_group_state(&store->group)];
+}
+
+/* In the leader's thread, which cannot fail the test: bt_check() does. */
+static inline void bt_expect(bt_way *way, const char *what, qp_batch_state expected)
+{
+    const qp_batch_state state = qp_group_state(&way->store->group);
+
+    if (state != expected && way->wrong == NULL) {
+        way->wrong = what;
+        way->wrong_state = state;
+    }
+}
+
+/* A quipu_log_fn of the group. */
+static inline void bt_log(void *ctx, const quipu_log_entry *entry)
+{
+    bt_way *way = ctx;
+
+    if (strcmp(entry->event, "retried_alone") == 0) {
+        bt_expect(way, "a member was retried", QP_BATCH_OUTCOME);
+    } else if (strcmp(entry->event, "commit_failed") == 0 ||
+               strcmp(entry->event, "unknown_outcome") == 0) {
+        bt_expect(way, "a commit failed", QP_BATCH_COMMIT);
+    }
 }
 
 static inline void bt_end(bt_way *way, char sign)
@@ -81,6 +110,9 @@ static inline void bt_hear(void *ctx, const ent_trace_event *event)
         way->named = true;
     }
     if (strcmp(event->sql, "COMMIT") == 0) {
+        if (way->store->group.sessions.batch != NULL) { /* else of an outside write */
+            bt_expect(way, "the engine commits", QP_BATCH_COMMIT);
+        }
         bt_end(way, fine ? '+' : '!');
         way->commits += fine;
     } else if (strcmp(event->sql, "ROLLBACK") == 0) {
@@ -93,20 +125,24 @@ static inline void bt_hear(void *ctx, const ent_trace_event *event)
 
 static inline void bt_forget(bt_way *way)
 {
-    *way = (bt_way){.store = way->store};
+    *way = (bt_way){.store = way->store, .log = way->log};
 }
 
 /* Looks at the writing connection from now on. The store has written before. */
 static inline void bt_watch(bt_way *way, quipu_store *store)
 {
-    *way = (bt_way){.store = store};
+    *way = (bt_way){.store = store, .log = qp_log_of(bt_log, way, QUIPU_LOG_WARN)};
     assert_non_null(store->group.db);
+    store->group.log = &way->log;
     ent_trace(store->group.db, bt_hear, way);
 }
 
 static inline void bt_check(bt_way *way, const char *expected)
 {
     bt_end(way, '~');
+    if (way->wrong != NULL) {
+        fail_msg("%s in state %d of its batch", way->wrong, (int)way->wrong_state);
+    }
     assert_string_equal(way->text, expected);
     bt_forget(way);
 }
@@ -251,8 +287,7 @@ static inline bt_member bt_update_like(quipu_store *store, const char *key, qp_w
                        .call = {.deadline_ns = QP_NEVER, .session = quipu_cstr(key)}};
 }
 
-/* The same, but it must be the only writer: as that of a create, a delete or an append to the
- * feed. */
+/* The same, but it names nothing: EXCLUSIVE, as a write of memories or an import. */
 static inline bt_member bt_alone(bt_member member)
 {
     member.call.session = (quipu_str){NULL, 0};

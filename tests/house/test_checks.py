@@ -361,6 +361,23 @@ class Docs(Tree):
         self.put("src/store/tail.c", HEAD + "/* See gone.h. */\n")
         self.fails("docs", "src/store/tail.c", "cites gone.h, which does not exist")
 
+    def test_a_cited_function_must_exist(self):
+        self.put("src/store/group.c", HEAD + "int qp_there(void)\n{\n    return 1;\n}\n")
+        self.put("cmake/x.cmake", "function(quipu_build target)\n")
+        self.put("docs/README.md", "[a](a.md)\n")
+        self.put("docs/a.md", "See `qp_there()`, `quipu_build()`, `qp_*_list()`, `x()`, `qp_o`.\n")
+        self.passes("docs")
+        self.put("src/store/tail.c", HEAD + "/* What qp_gone() has counted. */\nint x = 1;\n")
+        self.fails("docs", "src/store/tail.c:2", "cites qp_gone(), which does not exist")
+        self.put("src/store/read.c", HEAD + 'char x[] = "qp_gone";\n')  # a text is no use
+        self.fails("docs", "src/store/tail.c:2", "cites qp_gone(), which does not exist")
+        self.put("src/store/tail.c", HEAD)
+        self.put("docs/a.md", "`ent_gone()` and `quipu_gone()`\n")
+        self.fails("docs", "docs/a.md:1", "cites ent_gone()", "cites quipu_gone()")
+        self.put("docs/a.md", "\n")
+        self.put("CHANGELOG.md", "`qp_gone()` is `qp_there()` now.\n")
+        self.passes("docs")
+
     def test_an_event_of_the_log_that_the_guide_lacks_fails(self):
         self.put("docs/logging.md", "| info | store | `open` |\n")
         self.put("docs/README.md", "[a](logging.md)\n")

@@ -1,87 +1,9 @@
 /* The ways of a batch (diagram in src/store/batch.h) that only an engine with row locks has: the
  * optimistic one, the locked one, commits whose outcome is unknown, and what is retried alone. */
-#include "contract/batch_t.h"
-
-#include <inttypes.h>
-#include <libpq-fe.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "ent_postgres/open.h"
-#include "postgres/client_t.h"
+#include "postgres/batch_pg_t.h"
 
 #define WARM 5   /* appends after which a row is verified and every statement is prepared */
 #define TRIES 10 /* OUTCOME_TRIES_MAX of src/store/outcome.c */
-
-typedef struct world {
-    char uri[T_PATH_MAX];
-    quipu_store *store;
-    bt_way way;
-} world;
-
-/* ---- the connection under attack --------------------------------------------------------------
- */
-
-static qp_libpq_table real;
-static atomic_bool unreachable;   /* no connection can be made */
-static atomic_bool loses_answers; /* the next answer of the server is lost, and the connection */
-
-static PGconn *start_unless_unreachable(const char *const *names, const char *const *values,
-                                        int expand)
-{
-    static const char *const host[] = {"host", NULL};
-    static const char *const nowhere[] = {"/nowhere", NULL};
-    const bool lost = atomic_load(&unreachable);
-
-    return real.p_PQconnectStartParams(lost ? host : names, lost ? nowhere : values, expand);
-}
-
-/* Puts a socket that nobody answers in the place of the connection's. */
-static void deaden(PGconn *pg)
-{
-    int pair[2];
-
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0) {
-        (void)dup2(pair[0], PQsocket(pg));
-        (void)close(pair[0]);
-        (void)close(pair[1]);
-    }
-}
-
-static int sync_and_lose_the_answer(PGconn *pg)
-{
-    const int synced = real.p_PQpipelineSync(pg);
-
-    if (atomic_exchange(&loses_answers, false)) {
-        struct pollfd answer = {.fd = PQsocket(pg), .events = POLLIN};
-
-        while (PQflush(pg) == 1) {
-            st_nap();
-        }
-        (void)poll(&answer, 1, -1); /* the server answers behind the commit */
-        deaden(pg);
-    }
-    return synced;
-}
-
-static void hook_connections(void)
-{
-    if (real.p_PQpipelineSync == NULL) {
-        real = qp_libpq;
-        qp_libpq.p_PQconnectStartParams = start_unless_unreachable;
-        qp_libpq.p_PQpipelineSync = sync_and_lose_the_answer;
-    }
-}
-
-/* A trace that makes the server unreachable once a commit has failed. */
-static void lose_the_server_with_the_commit(void *ctx, const ent_trace_event *event)
-{
-    bt_hear(ctx, event);
-    if (strcmp(event->sql, "COMMIT") == 0 && event->status != QUIPU_OK) {
-        atomic_store(&unreachable, true);
-    }
-}
 
 /* ---- the world ---------------------------------------------------------------------------------
  */
@@ -136,40 +58,6 @@ static int teardown(void **state)
     quipu_close(w->store);
     free(w);
     return 0;
-}
-
-static void check_member(const bt_member *member, quipu_status status, const char *ran)
-{
-    T_STATUS(member->status, status);
-    assert_string_equal(member->ran, ran);
-}
-
-static void run_sql(PGconn *pg, const char *sql)
-{
-    PGresult *result = PQexec(pg, sql);
-
-    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
-    }
-    PQclear(result);
-}
-
-/* Another program that holds a session's row. */
-static PGconn *hold(const world *w, const char *key)
-{
-    PGconn *pg = PQconnectdb(w->uri);
-    char sql[128];
-
-    (void)snprintf(sql, sizeof(sql), "BEGIN; SELECT 1 FROM sessions WHERE key = '%s' FOR UPDATE",
-                   key);
-    run_sql(pg, sql);
-    return pg;
-}
-
-static void release(PGconn *pg)
-{
-    run_sql(pg, "ROLLBACK");
-    PQfinish(pg);
 }
 
 #define WAITS                                                                                      \
@@ -503,7 +391,7 @@ static void lose_the_connection_with_a_lock(void *ctx, const ent_trace_event *ev
     const bt_way *way = ctx;
 
     bt_hear(ctx, event);
-    if (way->store->group.sessions.state == QP_BATCH_LOCKED && way->reads == 1) {
+    if (qp_group_state(&way->store->group) == QP_BATCH_LOCKED && way->reads == 1) {
         deaden(((qp_pg *)way->store->group.db->conn)->pg);
     }
 }

@@ -9,7 +9,7 @@
 static quipu_status lost(const qp_call *call, quipu_status status, quipu_error *reterr)
 {
     assert_int_equal(qp_error_set(reterr, status, "the connection was lost"), status);
-    assert_false(qp_call_nap(call, &status, reterr));
+    assert_false(qp_call_backoff(call, &status, reterr));
     return status;
 }
 
@@ -55,7 +55,7 @@ static void failure_in_time_is_as_it_was(void **state)
     quipu_error err = {0};
 
     (void)state;
-    assert_true(qp_call_nap(&call, &status, &err));
+    assert_true(qp_call_backoff(&call, &status, &err));
     assert_int_equal(status, QUIPU_IO);
     assert_int_equal(err.status, QUIPU_OK);
 }
