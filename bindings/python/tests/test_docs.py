@@ -63,7 +63,7 @@ def test_the_guide_shows_the_services_file_that_is_shipped() -> None:
     assert found.group(1) == re.sub(r"^#.*\n", "", shipped)
 
 
-# ---- the blocks of the guide: each runs as it stands, with the names that its text speaks of ------
+# ---- the blocks of the guide: each runs as it stands, with the names that its text speaks of -----
 
 
 Names = dict[str, Any]
@@ -202,7 +202,13 @@ def test_every_block_of_the_guide_is_known() -> None:
     assert sorted(fences) == ["python"] * len(BLOCKS) + ["yaml"]
 
 
-TALKS = ["adk_agent.py", "agents_sdk.py", "claude_transcript.py", "langgraph_agent.py", "pydantic_agent.py"]
+TALKS = [
+    "adk_agent.py",
+    "agents_sdk.py",
+    "claude_transcript.py",
+    "langgraph_agent.py",
+    "pydantic_agent.py",
+]
 
 
 @pytest.mark.parametrize("name", TALKS)

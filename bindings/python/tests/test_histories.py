@@ -180,7 +180,7 @@ LATER: list[Any] = [  # what of a kind that is known must go by the constructor 
     HumanMessage("a"), HumanMessage("b", id="x", name="n"), HumanMessage(["c"]), HumanMessage(""),
     AIMessage("d"), AIMessage("e", additional_kwargs={"k": [1]}), AIMessage("f", tool_calls=[CALL]),
     ToolMessage("g", tool_call_id="c"), ToolMessage("h", tool_call_id="d", status="error"),
-    HumanMessage("i", more=1), RoleMessage("j", role="me"), SystemMessage("k"),
+    HumanMessage("i", more=1), RoleMessage(content="j", role="me"), SystemMessage("k"),
 ]  # fmt: skip
 
 
@@ -206,7 +206,8 @@ def test_messages_of_langchain_are_what_the_constructor_makes(path: pathlib.Path
 def _contents() -> list[Any]:
     make = af.Content
     return [
-        make.from_text("a"), make.from_text(""), make.from_text("b", additional_properties={"x": 1}),
+        make.from_text("a"), make.from_text(""),
+        make.from_text("b", additional_properties={"x": 1}),
         make.from_function_call("c", "f", arguments='{"a": 1}'),
         make.from_function_call("c", "f", arguments={"a": 1}),
         make.from_function_result("c", result="done"), make.from_error(message="went wrong"),

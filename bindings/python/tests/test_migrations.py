@@ -1,5 +1,5 @@
-"""What the guide says of those who come from a framework's own store, with data in that store: files
-of theirs, written by them, are read by them and kept by ours."""
+"""How data in a framework's own store moves to a store of quipu, as the guide says: the framework
+writes and reads it, and the adapter keeps it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def found_by_search(path: pathlib.Path, word: str) -> list[str]:
         return [hit.session_key for hit in store.search(word).hits]
 
 
-async def test_a_session_of_the_agents_sdk_moves(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+async def test_a_session_of_the_agents_sdk_moves(
+    path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     old = SQLiteSession("talk", tmp_path / "old.db")
     call: Any = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     gave: Any = {"type": "function_call_output", "call_id": "c", "output": "a lighthouse"}
@@ -86,7 +88,8 @@ async def test_a_transcript_of_claude_moves(
         assert [one.uuid for one in kept] == [one["uuid"] for one in entries]
         key: Any = {"project_key": folder.name, "session_id": id}
         assert await store.load(key) == entries
-        assert await store.load({**key, "subpath": "subagents/agent-1"}) == entries[:1]
+        below: Any = {**key, "subpath": "subagents/agent-1"}
+        assert await store.load(below) == entries[:1]
     assert len(found_by_search(path, "lighthouse")) == 2
 
 
