@@ -1,5 +1,5 @@
-"""The adapters on stores that are no file: behind `quipu serve`, and in PostgreSQL. What is appended
-is read back, by another object as well, and what is deleted is gone."""
+"""The adapters on stores that are no file: behind `quipu serve`, and in PostgreSQL. What is
+appended is read back, by another object as well, and what is deleted is gone."""
 
 from __future__ import annotations
 
