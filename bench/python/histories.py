@@ -1,8 +1,9 @@
 """The thin adapters against their frameworks' own stores: an append to a history of 10, 1,000 and
-10,000 messages, and reading all of it, which is what these interfaces offer. Part of frameworks.py.
+10,000 messages, and reading all of it, which is what these interfaces offer; reading the last 50,
+too, where they can. Part of frameworks.py.
 
 Peers that keep a history on the disk have a bar: never slower. Those that keep it in memory only,
-the one of LangChain's core and the one of the Claude Agent SDK, are shown without a bar: they do
+of LangChain's core, of the Claude Agent SDK and of Pydantic AI, are shown without a bar: they do
 not do the same work. Neither side waits for the disk: quipu is "relaxed", SQLite at NORMAL."""
 
 from __future__ import annotations
@@ -21,16 +22,21 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import AIMessage, HumanMessage
 from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from pydantic_ai.conversation import Conversation
+from pydantic_ai.conversation_store import InMemoryConversationStore
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 import quipu
 from quipu.agent_framework import QuipuHistoryProvider
 from quipu.claude import QuipuSessionStore
 from quipu.langchain import QuipuChatMessageHistory
 from quipu.llama_index import QuipuChatStore
+from quipu.pydantic_ai import QuipuConversationStore
 
 BLOCKS = {10: 15, 1_000: 7, 10_000: 3}
 APPENDS = 6  # in a block
 READS = {10: 5, 1_000: 2, 10_000: 1}
+LAST = 50
 BAR = 1.0
 NAME = "talk"
 CLAUDE: Any = {"project_key": "p", "session_id": NAME}
@@ -48,6 +54,8 @@ class History:
     theirs: Callable[[pathlib.Path], Any]
     add: Callable[[Any, list[Any]], Awaitable[Any]]
     read: Callable[[Any], Awaitable[Any]]
+    last: Callable[[Any], Awaitable[Any]] | None = None  # reads the last 50
+    turn: int = 1  # messages of an append
 
 
 def _role(number: int) -> str:
@@ -100,6 +108,29 @@ async def _claude_read(store: Any) -> Any:
     return await store.load(CLAUDE)
 
 
+class _Talk:
+    """A conversation of Pydantic AI that goes on, as a program has it between two runs."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.conversation = Conversation(conversation_id=NAME)
+
+
+async def _pydantic_add(talk: _Talk, messages: list[Any]) -> None:
+    talk.conversation.messages.extend(messages)
+    await talk.store.save(talk.conversation)
+
+
+async def _pydantic_read(talk: _Talk, limit: int | None = None) -> Any:
+    return (await talk.store.load(NAME, limit=limit)).messages
+
+
+def _pydantic_message(number: int) -> Any:
+    if number & 1:
+        return ModelResponse(parts=[TextPart(TEXT)])
+    return ModelRequest(parts=[UserPromptPart(TEXT)])
+
+
 def _store(path: pathlib.Path) -> quipu.Store:
     return quipu.Store(path / "ours.db", durability="relaxed")
 
@@ -138,6 +169,12 @@ HISTORIES = [
         lambda path: InMemorySessionStore(),
         _claude_add, _claude_read,
     ),
+    History(
+        "pydantic ai", "InMemoryConversationStore", False, _pydantic_message,
+        lambda path: _Talk(QuipuConversationStore(_async_store(path))),
+        lambda path: _Talk(InMemoryConversationStore()),
+        _pydantic_add, _pydantic_read, functools.partial(_pydantic_read, limit=LAST), 2,
+    ),
 ]  # fmt: skip
 
 
@@ -148,12 +185,18 @@ async def _part(history: History, folder: pathlib.Path, size: int, figures: Figu
         assert len(await history.read(side)) == size
 
     def append(side: Any, number: int) -> Callable[[], Awaitable[Any]]:
-        return functools.partial(history.add, side, [history.make(number)])
+        return functools.partial(history.add, side, [*map(history.make, range(history.turn))])
 
     def read(side: Any, number: int) -> Callable[[], Awaitable[Any]]:
         return functools.partial(history.read, side)
 
-    calls = (("read all", read, READS[size]), ("append", append, APPENDS))
+    def last(side: Any, number: int) -> Callable[[], Awaitable[Any]]:
+        assert history.last is not None
+        return functools.partial(history.last, side)
+
+    calls = [("read all", read, READS[size]), ("append", append, APPENDS)]
+    if history.last is not None:
+        calls.append(("read last 50", last, READS[10]))
     for what, make, count in calls:
         turns: list[Side] = [
             ((f"{history.name} {what}", name, "normal", size), functools.partial(make, side))
@@ -182,7 +225,7 @@ def judge(figures: Figures) -> int:
         what, side, mode, size = key
         if side != "quipu":
             continue
-        name = what.removesuffix(" read all").removesuffix(" append")
+        name = next(name for name in peers if what.startswith(name))
         theirs: Key = (what, peers[name].peer, mode, size)
         ratio = figures.ratio(theirs, key, 0)
         word = ""

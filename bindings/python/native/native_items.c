@@ -13,7 +13,7 @@
 #define ITEMS_POP "{\"pop\":true}"
 #define ITEMS_AROUND 40      /* bytes around the text of an item: names, quotes, a comma */
 #define ITEMS_PAGE 256       /* items read at a time: larger allocations are slower */
-#define ITEMS_SPLIT_MIN 2048 /* items that two threads read faster than one */
+#define ITEMS_SPLIT_MIN 512  /* items that two threads read faster than one */
 #define ITEMS_RESERVE_MAX ((size_t)16 << 20) /* bytes reserved before the items arrive */
 #define ITEMS_ONES 0x0101010101010101u
 
@@ -120,9 +120,9 @@ static size_t items_size(const quipu_history *history)
     return size;
 }
 
-/* The combined pages of one read. */
+/* The pages of one read. */
 typedef struct items_read {
-    qpy_buf buf; /* the array so far */
+    qpy_buf buf; /* the pages so far, each an array behind its length */
     quipu_uuid uid;
     int64_t revision;
     int64_t first;    /* the number of the oldest message; 0: none came */
@@ -135,13 +135,41 @@ typedef struct items_read {
 static void items_put_page(items_read *read, const quipu_history *history, size_t pages)
 {
     const size_t size = items_size(history);
+    const size_t at = read->buf.n;
+    size_t length = 0;
 
     qpy_buf_reserve(&read->buf, size > ITEMS_RESERVE_MAX / pages ? size : size * pages);
+    qpy_buf_add(&read->buf, (const char *)&length, sizeof(length));
+    qpy_buf_add(&read->buf, "[", 1);
     for (size_t i = 0; i < history->messages.count; i++) {
-        qpy_buf_add(&read->buf, read->buf.n == 0 ? "[" : ",", 1);
+        qpy_buf_add(&read->buf, ",", i > 0);
         if (items_put(&read->buf, quipu_message_at(history->messages, i))) {
             read->marks = true;
         }
+    }
+    qpy_buf_add(&read->buf, "]", 1);
+    if (!read->buf.failed) {
+        length = read->buf.n - at - sizeof(length);
+        memcpy(read->buf.p + at, &length, sizeof(length));
+    }
+}
+
+/* Answers with the pages, a text each: Python builds the items of one out of memory that the one
+ * before has left, which is faster than new memory. */
+static void items_put_texts(qpy_task *task, qpy_buf *buf)
+{
+    const char *at = buf->p;
+    const char *const end = buf->failed ? at : at + buf->n;
+
+    qpy_keep_buf(task, buf);
+    while (at < end) {
+        size_t length;
+
+        memcpy(&length, at, sizeof(length));
+        at += sizeof(length);
+        assert(length <= (size_t)(end - at));
+        qpy_put_own(task, (quipu_str){at, length});
+        at += length;
     }
 }
 
@@ -235,15 +263,13 @@ static bool items_start(items_part *part, pthread_t *ret_thread)
     return started;
 }
 
-/* Adds the items of the newer half behind those of the older one; both have at least one. */
+/* Adds the pages of the newer half behind those of the older one. */
 static void items_join(items_read *read, const items_read *newer)
 {
     if (newer->buf.failed) {
         read->buf.failed = true; /* which fails the job */
     } else {
-        assert(newer->buf.n > 1);
-        qpy_buf_add(&read->buf, ",", 1);
-        qpy_buf_add(&read->buf, newer->buf.p + 1, newer->buf.n - 1); /* without its bracket */
+        qpy_buf_add(&read->buf, newer->buf.p, newer->buf.n);
     }
     read->marks = read->marks || newer->marks;
 }
@@ -290,9 +316,9 @@ static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_
 }
 
 /* The text is the key; numbers: how many of the newest (0: all), before which number (0: the end).
- * Back come one array, null for a mark that takes one away, and numbers: the revision, of the
- * oldest message, whether there are older ones, whether there are marks, and the session's uid as two.
- * A missing session has nothing. */
+ * Back come arrays, one behind the other, null for a mark that takes one away, and numbers: the
+ * revision, of the oldest message, whether there are older ones, whether there are marks, and the
+ * session's uid as two. A missing session has nothing. */
 quipu_status qpy_items_get(qpy_task *task)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -316,8 +342,7 @@ quipu_status qpy_items_get(qpy_task *task)
         }
     }
     if (status == QUIPU_OK) {
-        qpy_buf_add(&read.buf, read.buf.n == 0 ? "[]" : "]", read.buf.n == 0 ? 2 : 1);
-        qpy_put_buf(task, &read.buf);
+        items_put_texts(task, &read.buf);
         qpy_put_number(task, read.revision);
         qpy_put_number(task, read.first);
         qpy_put_number(task, read.more_before);

@@ -208,10 +208,15 @@ void qpy_buf_free(qpy_buf *buf)
 
 void qpy_put_buf(qpy_task *task, qpy_buf *buf)
 {
+    qpy_put_own(task, (quipu_str){buf->p, buf->n});
+    qpy_keep_buf(task, buf);
+}
+
+void qpy_keep_buf(qpy_task *task, qpy_buf *buf)
+{
     if (buf->failed) {
         (void)qpy_no_memory(task);
     }
-    qpy_put_own(task, (quipu_str){buf->p, buf->n});
     task->kept = buf->p;
     task->kept_room = buf->room;
     *buf = (qpy_buf){NULL, 0, 0, false};

@@ -125,6 +125,7 @@ void qpy_buf_add(qpy_buf *buf, const char *p, size_t n);
 void qpy_buf_free(qpy_buf *buf);
 void qpy_put_buf(qpy_task *task,
                  qpy_buf *buf); /* an answer; at most one a task, then it is empty */
+void qpy_keep_buf(qpy_task *task, qpy_buf *buf); /* the same, of which the answers are parts */
 
 /* An embedder out of two numbers that were given, the function's address and the embedder's own;
  * NULL when the address is 0. `embedder` lives as long as it is used: native_embed.c. */

@@ -5,13 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import pickle
 import random
 from typing import Any
 
 import agent_framework as af
 import pytest
 from langchain_core.chat_history import InMemoryChatMessageHistory
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    ChatMessage as RoleMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    message_to_dict,
+    messages_from_dict,
+)
 from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.storage.chat_store import SimpleChatStore
@@ -165,3 +174,72 @@ def test_a_store_of_the_user_s_stays_open(path: pathlib.Path, make: Any) -> None
         if make is QuipuChatStore:
             make(store).close()
         store.append("a", "b", create=True)
+
+
+LATER: list[Any] = [  # what of a kind that is known must go by the constructor again
+    HumanMessage("a"), HumanMessage("b", id="x", name="n"), HumanMessage(["c"]), HumanMessage(""),
+    AIMessage("d"), AIMessage("e", additional_kwargs={"k": [1]}), AIMessage("f", tool_calls=[CALL]),
+    ToolMessage("g", tool_call_id="c"), ToolMessage("h", tool_call_id="d", status="error"),
+    HumanMessage("i", more=1), RoleMessage(content="j", role="me"), SystemMessage("k"),
+]  # fmt: skip
+
+
+def test_messages_of_langchain_are_what_the_constructor_makes(path: pathlib.Path) -> None:
+    history = QuipuChatMessageHistory("talk", path)
+    said = LATER * 3
+    random.Random(7).shuffle(said)
+    history.add_messages(said)
+    for _ in range(2):  # also when all kinds are known from the beginning
+        found = history.messages
+        made = messages_from_dict([message_to_dict(one) for one in said])
+        for one, other in zip(found, made, strict=True):
+            assert type(one) is type(other) and list(one.__dict__) == list(other.__dict__)
+            assert pickle.dumps(one.__getstate__()) and one.__getstate__() == other.__getstate__()
+    plain = [one for one in found if type(one) is HumanMessage]
+    plain[0].additional_kwargs["only"] = "here"
+    plain[0].name = "only here"
+    assert sum("only" in one.additional_kwargs for one in plain) == 1
+    assert sum(one.name == "only here" for one in plain) == 1
+    history.close()
+
+
+def _contents() -> list[Any]:
+    make = af.Content
+    return [
+        make.from_text("a"), make.from_text(""),
+        make.from_text("b", additional_properties={"x": 1}),
+        make.from_function_call("c", "f", arguments='{"a": 1}'),
+        make.from_function_call("c", "f", arguments={"a": 1}),
+        make.from_function_result("c", result="done"), make.from_error(message="went wrong"),
+        make.from_uri("https://example.com/x.png", media_type="image/png"),
+        make.from_text_reasoning(text="so"),
+    ]  # fmt: skip
+
+
+async def test_messages_of_the_agent_framework_are_what_the_constructor_makes(
+    path: pathlib.Path,
+) -> None:
+    provider = QuipuHistoryProvider(path)
+    draw = random.Random(3)
+    said = [
+        af.Message(
+            draw.choice(["user", "assistant", "tool"]),
+            draw.sample(_contents(), draw.randrange(4)),
+            author_name=draw.choice([None, "me"]),
+            additional_properties=draw.choice([None, {"x": {"y": 1}}]),
+        )
+        for _ in range(200)
+    ]
+    await provider.save_messages("talk", said)
+    for _ in range(2):
+        found = await provider.get_messages("talk")
+        for one, before in zip(found, said, strict=True):
+            made = af.Message.from_dict(before.to_dict())
+            assert {**vars(one), "contents": 0} == {**vars(made), "contents": 0}
+            assert [vars(part) for part in one.contents] == [vars(part) for part in made.contents]
+    parts = [part for one in found for part in one.contents if part.type == "text"]
+    parts[0].additional_properties["only"] = "here"
+    assert sum("only" in part.additional_properties for part in parts) == 1
+    found[0].additional_properties["only"] = "here"
+    assert sum("only" in one.additional_properties for one in found) == 1
+    await provider.close()

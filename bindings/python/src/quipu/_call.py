@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from ._errors import Misuse, NoMemory, QuipuError, error_of
@@ -107,13 +107,27 @@ def _failure(job: Any, handle: Handle | None) -> QuipuError:
     return error_of(job.status, message)
 
 
-def _read(job: Any) -> Answer:
+def texts_of(job: Any) -> Iterator[bytes | None]:
+    """The texts of a finished job, each copied when it is asked for."""
     texts = job.texts
-    found: list[bytes | None] = []
     for index in range(job.text_count):
         text = texts[index]
-        found.append(None if text.p == ffi.NULL else ffi.unpack(text.p, text.n))
-    return Answer(found, ffi.unpack(job.numbers, job.number_count) if job.number_count else [])
+        yield None if text.p == ffi.NULL else ffi.unpack(text.p, text.n)
+
+
+def size_of(job: Any) -> int:
+    """The bytes of the texts of a finished job."""
+    return sum(job.texts[index].n for index in range(job.text_count))
+
+
+def numbers_of(job: Any) -> list[int]:
+    """The numbers of a finished job."""
+    found: list[int] = ffi.unpack(job.numbers, job.number_count) if job.number_count else []
+    return found
+
+
+def _read(job: Any) -> Answer:
+    return Answer([*texts_of(job)], numbers_of(job))
 
 
 def open_store(texts: Sequence[bytes | None], numbers: list[int]) -> Handle:
@@ -148,6 +162,18 @@ def run(
 ) -> Answer:
     """Run a call on this thread, without the GIL. Ctrl-C ends a call that waits; when Python's
     handler for it returns instead of raising, the call begins again."""
+    return run_as(_read, op, handle, texts, numbers, target)
+
+
+def run_as(
+    read: Callable[[Any], T],
+    op: int,
+    handle: Handle,
+    texts: Sequence[bytes | None],
+    numbers: list[int] | None = None,
+    target: Handle | None = None,
+) -> T:
+    """As run(); returns what `read` makes of the finished job."""
     while True:
         job = _make(op, handle, texts, numbers or [])
         if target is not None:
@@ -157,7 +183,7 @@ def run(
                 continue
             if job.status != 0:
                 raise _failure(job, handle)
-            return _read(job)
+            return read(job)
         finally:
             lib.qpy_job_end(job)
 
@@ -171,14 +197,16 @@ class _Port:
             raise NoMemory("no memory or no file descriptor for the calls of an event loop")
         self._pointer = ffi.gc(pointer, lib.qpy_port_free)
         self._fd: int = lib.qpy_port_fd(pointer)
-        self._waiting: dict[int, tuple[asyncio.Future[Answer], Handle]] = {}
+        self._waiting: dict[int, tuple[asyncio.Future[Any], Handle, Callable[[Any], Any]]] = {}
         self._ids = itertools.count(1)
         self._turned = 0.0  # when the loop had its last turn that we know of
         loop.add_reader(self._fd, self._drain)
 
-    def submit(self, job: Any, handle: Handle, future: asyncio.Future[Answer]) -> None:
+    def submit(
+        self, job: Any, handle: Handle, future: asyncio.Future[T], read: Callable[[Any], T]
+    ) -> None:
         job.id = number = next(self._ids)
-        self._waiting[number] = (future, handle)
+        self._waiting[number] = (future, handle, read)
         taken = lib.qpy_port_submit(self._pointer, job)
         if taken < 0:
             lib.qpy_job_run(job)  # the system has no thread to give
@@ -201,13 +229,15 @@ class _Port:
             job = following
 
     def _finish(self, job: Any) -> None:
-        future, handle = self._waiting.pop(job.id)
+        future, handle, read = self._waiting.pop(job.id)
         try:
             if not future.done():
                 if job.status == 0:
-                    future.set_result(_read(job))
+                    future.set_result(read(job))
                 else:
                     future.set_exception(_failure(job, handle))
+        except Exception as error:  # of read(), whose caller awaits the future
+            future.set_exception(error)
         finally:
             lib.qpy_job_end(job)
 
@@ -244,11 +274,22 @@ def start(
     op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
 ) -> Awaitable[Answer]:
     """Run a call outside of the event loop. Cancelling the caller does not stop it."""
+    return start_as(_read, op, handle, texts, numbers)
+
+
+def start_as(
+    read: Callable[[Any], T],
+    op: int,
+    handle: Handle,
+    texts: Sequence[bytes | None],
+    numbers: list[int] | None = None,
+) -> Awaitable[T]:
+    """As start(); returns what `read`, called in the event loop, makes of the finished job."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         if _trio() is not None:
-            return in_thread(run, op, handle, texts, numbers)
+            return in_thread(run_as, read, op, handle, texts, numbers)
         raise RuntimeError(
             "an AsyncStore is awaited in an event loop of asyncio or trio, and none runs here;"
             " quipu.Store needs none"
@@ -256,6 +297,6 @@ def start(
     port = _ports.get(loop)
     if port is None:
         port = _ports[loop] = _Port(loop)
-    future: asyncio.Future[Answer] = loop.create_future()
-    port.submit(_make(op, handle, texts, numbers or []), handle, future)
+    future: asyncio.Future[T] = loop.create_future()
+    port.submit(_make(op, handle, texts, numbers or []), handle, future, read)
     return future

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -23,21 +24,49 @@ Texts = list["bytes | None"]
 Make = Callable[[Any], Any]
 
 
-def decoded(text: bytes | None) -> list[Any]:
-    """Items out of the array that QPY_ITEMS_GET gives; None for each mark."""
-    text = text or b"[]"
-    with no_collection(len(text)):
-        try:
-            found: list[Any] = from_json(text, cache_strings="keys")
-        except ValueError:  # half of a pair, which only the slower reader takes
-            found = json.loads(text)
+class Found(NamedTuple):
+    """What QPY_ITEMS_GET gives: items, or what they are made into, with None for each mark, and the
+    numbers of native_items.c; without numbers the session does not exist."""
+
+    items: list[Any]
+    numbers: list[int]
+
+
+def _decoded(text: bytes) -> list[Any]:
+    try:
+        found: list[Any] = from_json(text, cache_strings="keys")
+    except ValueError:  # half of a pair, which only the slower reader takes
+        found = json.loads(text)
     return found
+
+
+def _found(job: Any, make: Make | None = None) -> Found:
+    """Page by page, so that a page's text and dicts are in the memory of the page before."""
+    numbers = _call.numbers_of(job)
+    items: list[Any] = []
+    with no_collection(_call.size_of(job)):
+        for text in _call.texts_of(job):
+            page = _decoded(text or b"[]")
+            items += page if make is None else [None if one is None else make(one) for one in page]
+    return Found(items, numbers)
+
+
+def get(handle: _call.Handle, key: bytes, make: Make | None = None) -> Found:
+    """The items of a session."""
+    read = functools.partial(_found, make=make)
+    return _call.run_as(read, lib.QPY_ITEMS_GET, handle, [key], [0, 0])
+
+
+def aget(
+    handle: _call.Handle, key: bytes, last: int = 0, before: int = 0, make: Make | None = None
+) -> Awaitable[Found]:
+    """The same, or the newest of them before a number."""
+    read = functools.partial(_found, make=make)
+    return _call.start_as(read, lib.QPY_ITEMS_GET, handle, [key], [last, before])
 
 
 def without_marks(found: list[Any]) -> list[Any]:
     """The items that no mark has taken away."""
-    if None not in found:
-        return found
     left: list[Any] = []
     for item in found:
         if item is not None:
@@ -58,32 +87,25 @@ class Items:
         """The key of a session."""
         return f"{self.app}:{name}"
 
-    def _given(self, name: str) -> Texts:
-        return [self.key(name).encode()]
-
     def read(self, name: str, make: Make | None = None) -> tuple[list[Any], int]:
         """The items of a session, or what each of them is made into, and the session's revision;
         -1 for one that does not exist."""
-        answer = _call.run(lib.QPY_ITEMS_GET, self.store._handle, self._given(name), [0, 0])
-        return self._read(answer, make)
+        return self._read(get(self.store._handle, self.key(name).encode(), make))
 
     async def aread(self, name: str, make: Make | None = None) -> tuple[list[Any], int]:
         """As read()."""
-        answer = await _call.start(lib.QPY_ITEMS_GET, self.store._handle, self._given(name), [0, 0])
-        return self._read(answer, make)
+        key = self.key(name).encode()
+        return self._read(await aget(self.store._handle, key, make=make))
 
     @staticmethod
-    def _read(answer: _call.Answer, make: Make | None) -> tuple[list[Any], int]:
-        if not answer.texts:
+    def _read(found: Found) -> tuple[list[Any], int]:
+        if not found.numbers:
             return [], _rows.NEW
-        text = answer.texts[0]
-        with no_collection(len(text or b"")):
-            found = without_marks(decoded(text))
-            return [make(one) for one in found] if make else found, answer.numbers[0]
+        return without_marks(found.items) if found.numbers[3] else found.items, found.numbers[0]
 
     def _texts(self, name: str, made: Rows) -> Texts:
         names = [self.app.encode(), _rows.encoded(name), b"items"]
-        return [*self._given(name), *made.texts(), *names]
+        return [self.key(name).encode(), *made.texts(), *names]
 
     def add(self, name: str, made: Rows) -> None:
         """Append messages; a session is made with its first ones."""

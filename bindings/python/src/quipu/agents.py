@@ -12,7 +12,7 @@ require(__name__, "openai-agents", "0.24", "agents")
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 from . import _call, _errors, _rows
-from ._items import POP, decoded
+from ._items import POP, Found, aget
 from ._native import lib
 from ._store import AsyncStore
 
@@ -84,14 +84,10 @@ class QuipuSession(SessionABC):
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def _read(self, limit: int, before: int = 0) -> tuple[list[Any], list[int]]:
+    async def _read(self, limit: int, before: int = 0) -> Found:
         """Return items, with None for each mark, and the numbers of native_items.c."""
-        answer = await _call.start(
-            lib.QPY_ITEMS_GET, self.store._handle, [self._key], [limit, before]
-        )
-        if not answer.texts:
-            return [], [0, 0, 0, 0]
-        return decoded(answer.texts[0]), answer.numbers
+        found = await aget(self.store._handle, self._key, limit, before)
+        return found if found.numbers else Found([], [0, 0, 0, 0])
 
     async def _write(self, made: _rows.Rows, revision: int = _rows.ANY) -> None:
         texts: list[bytes | None] = [self._key, *made.texts()]

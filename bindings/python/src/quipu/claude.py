@@ -15,7 +15,7 @@ from claude_agent_sdk import SessionStore, fold_session_summary
 
 from . import _call, _rows
 from ._errors import Conflict, Exists, Expired, NotFound
-from ._items import decoded
+from ._items import aget
 from ._native import lib
 from ._rows import Call, Rows
 from ._store import AsyncStore
@@ -187,11 +187,8 @@ class QuipuSessionStore(SessionStore):
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return all entries, oldest first; None when there is no such transcript."""
-        name = self._key(key).encode()
-        answer = await _call.start(lib.QPY_ITEMS_GET, self.store._handle, [name], [0, 0])
-        if not answer.texts:
-            return None
-        return cast("list[SessionStoreEntry]", decoded(answer.texts[0]))
+        found = await aget(self.store._handle, self._key(key).encode())
+        return cast("list[SessionStoreEntry]", found.items) if found.numbers else None
 
     async def _sessions(self, project: str) -> list[tuple[Session, str, str | None]]:
         """The sessions of a project, each with its id and its path below that, or None."""

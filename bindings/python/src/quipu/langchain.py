@@ -11,7 +11,15 @@ from ._requires import require
 require(__name__, "langchain-core", "1.7", "langchain")
 
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    message_to_dict,
+    messages_from_dict,
+)
 
 from . import _rows
 from ._items import Items
@@ -26,6 +34,58 @@ def _packed(messages: Sequence[BaseMessage]) -> _rows.Rows:
         role, text, calls = _rows.langchain_row(message)
         made.add(role, text, _rows.item_extra(message_to_dict(message)), calls=calls)
     return made
+
+
+_KINDS: dict[str, type[BaseMessage]] = {
+    "human": HumanMessage,
+    "ai": AIMessage,
+    "system": SystemMessage,
+    "tool": ToolMessage,
+}
+_set = object.__setattr__
+
+
+class _Builder:
+    """Messages out of their dicts. The first one of a kind is made by its constructor, which
+    validates what was valid when it was stored. Later ones with the same members, all of them texts
+    or empty, get them as pydantic's model_construct() gives them."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[str, ...]] = {}  # of members, by type
+
+    def message(self, item: dict[str, Any]) -> BaseMessage:
+        """A message of a stored item."""
+        kind, members = item["type"], item["data"]
+        names = tuple(members)
+        if self._names.get(kind) != names or not self._is_plain(members):
+            return self._first(item)
+        made = _KINDS[kind].__new__(_KINDS[kind])
+        _set(made, "__dict__", members)
+        _set(made, "__pydantic_fields_set__", {*names})
+        _set(made, "__pydantic_extra__", {})
+        _set(made, "__pydantic_private__", None)
+        return made
+
+    @staticmethod
+    def _is_plain(members: dict[str, Any]) -> bool:
+        for value in members.values():
+            if value and type(value) is not str:
+                return False
+        return True
+
+    def _first(self, item: dict[str, Any]) -> BaseMessage:
+        kind, members = item["type"], item["data"]
+        (made,) = messages_from_dict([item])
+        if (
+            kind in _KINDS
+            and self._is_plain(members)
+            and list(made.__dict__.items()) == list(members.items())
+            and made.__pydantic_fields_set__ == {*members}
+            and not made.__pydantic_extra__
+            and not made.__pydantic_private__
+        ):
+            self._names[kind] = tuple(members)
+        return made
 
 
 class QuipuChatMessageHistory(BaseChatMessageHistory):
@@ -43,6 +103,7 @@ class QuipuChatMessageHistory(BaseChatMessageHistory):
         self._owned = not isinstance(store, (Store, AsyncStore))
         self.store = store if isinstance(store, (Store, AsyncStore)) else Store(store)
         self._items = Items(self.store, app_name)
+        self._builder = _Builder()
 
     def close(self) -> None:
         """Close the store, if this object opened it."""
@@ -52,11 +113,11 @@ class QuipuChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """All messages, oldest first."""
-        return messages_from_dict(self._items.read(self.session_id)[0])
+        return self._items.read(self.session_id, self._builder.message)[0]
 
     async def aget_messages(self) -> list[BaseMessage]:
         """As `messages`."""
-        return messages_from_dict((await self._items.aread(self.session_id))[0])
+        return (await self._items.aread(self.session_id, self._builder.message))[0]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages, all or none."""

@@ -23,7 +23,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 
 from . import _call, _rows
 from ._errors import Conflict, Exists, Expired, NotFound
-from ._items import decoded
+from ._items import aget
 from ._native import lib
 from ._store import AsyncStore
 
@@ -218,10 +218,10 @@ class QuipuConversationStore(ConversationStore):
 
     async def _entries(self, key: str, last: int = 0) -> dict[str, dict[str, Any]] | None:
         """The entries of a session by their ids, or the newest of them."""
-        answer = await _call.start(lib.QPY_ITEMS_GET, self.store._handle, [key.encode()], [last, 0])
-        if not answer.texts:
+        found = await aget(self.store._handle, key.encode(), last)
+        if not found.numbers:
             return None
-        return {one["id"]: one for one in decoded(answer.texts[0]) if one is not None}
+        return {one["id"]: one for one in found.items if one is not None}
 
     async def _home(self, entry_id: str) -> str | None:
         """The session that has an entry: the one that is known, else all are searched."""
