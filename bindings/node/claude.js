@@ -5,7 +5,7 @@
 const native = require('./lib/native.js');
 const { Conflict, Exists, Expired, NotFound } = require('./lib/errors.js');
 const { Newest } = require('./lib/newest.js');
-const { Given, wrong } = require('./lib/shapes.js');
+const { Given, Reader, wrong } = require('./lib/shapes.js');
 const { Store, runOn } = require('./lib/store.js');
 
 const CACHED = 256; // sessions whose revision and summary are kept
@@ -189,8 +189,10 @@ class QuipuSessionStore {
   /** All entries, oldest first; null when there is no such transcript. */
   async load(key) {
     const given = new Given().text('sessionId', this.#key(key)).number('last', 0).number('before', 0);
-    const { texts, numbers } = await runOn(await this.#opening, native.ops.ITEMS_GET, given);
-    return numbers[0] === 0n ? null : JSON.parse(texts.toString());
+    const answer = await runOn(await this.#opening, native.ops.ITEMS_GET, given);
+    const pages = Number(answer.numbers[0]); // none: no session
+    const reader = new Reader(answer);
+    return pages === 0 ? null : Array.from({ length: pages }, () => JSON.parse(reader.text())).flat();
   }
 
   /** Deletes a transcript, and with a session those of its agents. */
