@@ -268,8 +268,8 @@ def test_event_loops_with_cancelled_calls_leave_no_descriptors(path: pathlib.Pat
     store = AsyncStore(path)
 
     async def cancelled() -> None:
-        waiting = asyncio.ensure_future(store.change_wait(seen, timeout=0.2))
-        await asyncio.sleep(0.001)
+        waiting = asyncio.ensure_future(anext(store.tail("k", timeout=0.2)))
+        await asyncio.sleep(0.01)  # its call has begun
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -277,7 +277,7 @@ def test_event_loops_with_cancelled_calls_leave_no_descriptors(path: pathlib.Pat
     async def nothing() -> None:
         await store.exists("k")
 
-    seen = asyncio.run(store.change_wait())
+    asyncio.run(store.create("k"))
     asyncio.run(cancelled())
     before = count()
     for _ in range(20):
