@@ -138,8 +138,13 @@ static void items_put_page(items_read *read, const quipu_history *history, size_
 
     qpy_buf_reserve(&read->buf, size > ITEMS_RESERVE_MAX / pages ? size : size * pages);
     for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(history->messages, i);
+
+        if (message->mark == QUIPU_MARK_COMPACTION) {
+            continue; /* of dropped rows: no item */
+        }
         qpy_buf_add(&read->buf, read->buf.n == 0 ? "[" : ",", 1);
-        if (items_put(&read->buf, quipu_message_at(history->messages, i))) {
+        if (items_put(&read->buf, message)) {
             read->marks = true;
         }
     }
@@ -235,14 +240,14 @@ static bool items_start(items_part *part, pthread_t *ret_thread)
     return started;
 }
 
-/* Adds the items of the newer half behind those of the older one; both have at least one. */
+/* Adds the items of the newer half behind those of the older one. */
 static void items_join(items_read *read, const items_read *newer)
 {
     if (newer->buf.failed) {
         read->buf.failed = true; /* which fails the job */
-    } else {
+    } else if (newer->buf.n > 0) {
         assert(newer->buf.n > 1);
-        qpy_buf_add(&read->buf, ",", 1);
+        qpy_buf_add(&read->buf, read->buf.n == 0 ? "[" : ",", 1);
         qpy_buf_add(&read->buf, newer->buf.p + 1, newer->buf.n - 1); /* without its bracket */
     }
     read->marks = read->marks || newer->marks;

@@ -282,11 +282,11 @@ def test_event_loops_with_cancelled_calls_leave_no_descriptors(path: pathlib.Pat
     before = count()
     for _ in range(20):
         asyncio.run(cancelled())
-    for _ in range(500):
+    for _ in range(100):
         asyncio.run(nothing())
         if count() <= before:
             break
-        time.sleep(0.005)
+        time.sleep(0.01)
     assert count() <= before
 
 
