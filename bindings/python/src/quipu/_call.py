@@ -171,7 +171,7 @@ class _Port:
             raise NoMemory("no memory or no file descriptor for the calls of an event loop")
         self._pointer = ffi.gc(pointer, lib.qpy_port_free)
         self._fd: int = lib.qpy_port_fd(pointer)
-        # A future keeps its loop, which its port must not: that goes with it. A call that nobody waits
+        # A future keeps its loop alive, which the loop's port must not do. A call that nobody waits
         # for any more keeps its store alone, until it has run.
         self._waiting: dict[int, tuple[asyncio.Future[Answer] | None, Handle]] = {}
         self._ids = itertools.count(1)

@@ -15,7 +15,7 @@ PAGE = 1000
 
 def every(app: str, user: str | None = None) -> Step[list[Session]]:
     """All sessions of an app, newest change first. They are read oldest change first: one that
-    changes meanwhile moves behind the cursor and is met again, where it would be missed otherwise."""
+    changes meanwhile moves behind the cursor and is met again; the other way it would be missed."""
     found: dict[str, Session] = {}
     after: str | None = None
     while True:

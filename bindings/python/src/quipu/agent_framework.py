@@ -84,8 +84,8 @@ class QuipuHistoryProvider(HistoryProvider):
         state: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add messages to a session: all or none, unless there are more than a call of the store
-        takes, 10,000."""
+        """Add messages to a session: all or none, unless there are more than 10,000, a call's
+        limit."""
         for part in _rows.parts(messages):
             made = _rows.Rows()
             for message in part:

@@ -129,7 +129,7 @@ class QuipuSession(SessionABC):
         return cast("list[TResponseInputItem]", found[-wanted:])
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items: all or none, unless there are more than a call of the store takes, 10,000."""
+        """Add items: all or none, unless there are more than 10,000, a call's limit."""
         for part in _rows.parts(items):
             made = _rows.Rows()
             for item in part:

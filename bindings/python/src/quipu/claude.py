@@ -69,8 +69,8 @@ def _blocks(entry: dict[str, Any]) -> tuple[str, list[Call], bool]:
 
 
 def _event(entry: dict[str, Any]) -> bytes:
-    """The event id of an entry: its uuid; none for one that only JSON can say, since what stands for
-    half of a surrogate pair stands for others, too."""
+    """The event id of an entry: its uuid; none for one with half of a surrogate pair, which only
+    JSON can say: a character in its place would make two uuids equal."""
     uuid = entry.get("uuid")
     try:
         return uuid.encode() if isinstance(uuid, str) else b""
@@ -132,8 +132,8 @@ class QuipuSessionStore(SessionStore):
     # ---- writing ---------------------------------------------------------------------------------
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Append entries; they are durable when the call returns. They are stored together, unless
-        there are more than a call of the store takes, 10,000."""
+        """Append entries; they are durable when the call returns: all or none, unless there are
+        more than 10,000, a call's limit."""
         for part in _rows.parts(_without(list(entries), set())):
             await self._append(key, list(part))
 
@@ -177,7 +177,7 @@ class QuipuSessionStore(SessionStore):
         texts += [key["project_key"].encode(), self._id(key).encode(), metadata]
         at = [_rows.NEW] if known is None else [*known.at]
         answer = await _call.start(lib.QPY_ROWS_ADD, self.store._handle, texts, at)
-        if _rows.repeated(answer.numbers):  # others may have appended since: their folds are not here
+        if _rows.repeated(answer.numbers):  # others may have appended since: `summary` lacks that
             self._known.pop(name, None)
             return
         self._known[name] = _Known(_rows.At.written(answer.numbers), summary)

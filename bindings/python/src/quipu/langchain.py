@@ -59,7 +59,7 @@ class QuipuChatMessageHistory(BaseChatMessageHistory):
         return messages_from_dict((await self._items.aread(self.session_id))[0])
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages: all or none, unless there are more than a call of the store takes, 10,000."""
+        """Add messages: all or none, unless there are more than 10,000, a call's limit."""
         for part in _rows.parts(messages):
             self._items.add(self.session_id, _packed(part))
 

@@ -24,7 +24,7 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 
 from . import _call, _pages, _rows
-from ._errors import Expired, Limit, NotFound
+from ._errors import Exists, Expired, Limit, NotFound, Unsupported
 from ._items import POP, decoded
 from ._native import lib
 from ._rows import BATCH_MAX, At
@@ -247,15 +247,22 @@ class QuipuConversationStore(ConversationStore):
         )
 
     async def _end(self, key: str, at: At) -> None:
-        """Let a session expire that is as it was read, and remove it. Whoever creates it meanwhile
-        keeps what he creates: only what has expired is removed."""
+        """Let a session expire that is as it was read, and remove it. What a writer creates in its
+        place meanwhile stays: only what has expired is removed."""
         mark = _rows.Rows()
         mark.add(*POP)
         texts: list[bytes | None] = [key.encode(), *mark.texts(), None, None, None, b"{}"]
         numbers = [*at, _EXPIRES_MS]
         await _call.start(lib.QPY_ROWS_ADD, self.store._handle, texts, numbers)
         await _call.in_thread(time.sleep, 2 * _EXPIRES_MS / 1000)
-        await self.store.sweep()
+        try:
+            await self.store.sweep()
+        except Unsupported:  # behind a server: what replaces an expired session removes it
+            try:
+                ttl = _EXPIRES_MS / 1000
+                await self.store.create(key, ttl=ttl, app_name=self._app, user_id=_USER)
+            except Exists:
+                pass
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete a conversation with its entries, but for those that forks share."""
