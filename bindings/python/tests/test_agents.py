@@ -252,6 +252,17 @@ async def test_a_session_that_lives_long_keeps_few_dead_rows(session: QuipuSessi
     assert await session.pop_item() == kept[-1]
 
 
+async def test_a_compacted_session_has_all_its_items(session: QuipuSession) -> None:
+    """A summary is for models; also where two threads read, and where it alone is their part."""
+    for count in (1, PAGE + SPLIT + 2):
+        await session.clear_session()
+        await session.add_items([user(str(number)) for number in range(count)])
+        await session.store.compact("agents:s", "what was said", up_to=count)
+        assert await session.get_items() == [user(str(number)) for number in range(count)]
+        await session.add_items([user("more")])
+        assert await session.get_items(2) == [user(str(count - 1)), user("more")]
+
+
 async def test_more_items_than_a_call_takes_are_added(session: QuipuSession) -> None:
     for count in (BATCH_MAX, BATCH_MAX + 1):
         await session.clear_session()
