@@ -315,10 +315,10 @@ async def test_a_list_with_a_limit_has_those_that_were_saved_last(
     store: QuipuConversationStore,
 ) -> None:
     for number in range(200):
-        scope = "few" if number < 3 else "many"
         talk = Conversation(conversation_id=f"c{number:03}", messages=turn("x"))
-        await store.save(talk, scope=scope)
-    for scope, limit in (("few", 2), ("many", 5), (None, 100), (None, 0), (None, None)):
+        await store.save(talk, scope="few" if number < 3 else "many")
+    asked: list[Any] = [("few", 2), ("many", 5), (None, 100), (None, 0), (None, None)]
+    for scope, limit in asked:
         every = [one for one in await store.read_records() if scope in (None, one.scope)]
         found = await store.list_conversations(scope=scope, limit=limit)
         assert [one.conversation_id for one in found] == [
@@ -327,7 +327,7 @@ async def test_a_list_with_a_limit_has_those_that_were_saved_last(
 
 
 async def test_a_save_takes_as_many_messages_as_a_call(store: QuipuConversationStore) -> None:
-    said = [ModelRequest(parts=[UserPromptPart("x", timestamp=WHEN)])] * (BATCH_MAX + 1)
+    said = turn("x")[:1] * (BATCH_MAX + 1)
     await store.save(Conversation(conversation_id="c", messages=said[:-1]))
     talk = Conversation(conversation_id="d", messages=said)
     with pytest.raises(quipu.Limit, match="at most 10000 .* with the first ones, then with all"):
