@@ -137,13 +137,20 @@ static void items_put_page(items_read *read, const quipu_history *history, size_
     const size_t size = items_size(history);
     const size_t at = read->buf.n;
     size_t length = 0;
+    size_t start; /* of the first item */
 
     qpy_buf_reserve(&read->buf, size > ITEMS_RESERVE_MAX / pages ? size : size * pages);
     qpy_buf_add(&read->buf, (const char *)&length, sizeof(length));
     qpy_buf_add(&read->buf, "[", 1);
+    start = read->buf.n;
     for (size_t i = 0; i < history->messages.count; i++) {
-        qpy_buf_add(&read->buf, ",", i > 0);
-        if (items_put(&read->buf, quipu_message_at(history->messages, i))) {
+        const quipu_message *message = quipu_message_at(history->messages, i);
+
+        if (message->mark == QUIPU_MARK_COMPACTION) {
+            continue; /* of dropped rows: no item */
+        }
+        qpy_buf_add(&read->buf, ",", read->buf.n > start);
+        if (items_put(&read->buf, message)) {
             read->marks = true;
         }
     }

@@ -115,8 +115,9 @@ static quipu_status rows_create(qpy_task *task, quipu_messages messages)
 
 /* Texts: the key, rows and their texts, then what a new session has: app, user and id; then metadata,
  * which also an existing one gets, or none. Numbers: the revision that the session must have, or one of
- * ROWS_*; the uid that it must have as two, zeros for any. A session that was deleted and made again has
- * another uid, and may have the same revision. Returns the new revision, the next number, whether all
+ * ROWS_*; the uid that it must have as two, zeros for any; in how many milliseconds an existing one
+ * shall expire, 0: as it would. A session that was deleted and made again has another uid, and may have
+ * the same revision. Returns the new revision, the next number, whether all
  * rows were stored before (then nothing else was), and the uid as two: a new session's, or what was given. */
 quipu_status qpy_rows_add(qpy_task *task)
 {
@@ -141,6 +142,11 @@ quipu_status qpy_rows_add(qpy_task *task)
     if (task->in[6].n > 0) {
         patch.set = QUIPU_SET_METADATA;
         patch.metadata.text = task->in[6];
+        options.settings = &patch;
+    }
+    if (task->given[3] > 0) {
+        patch.set |= QUIPU_SET_TTL;
+        patch.ttl_ms = task->given[3];
         options.settings = &patch;
     }
     status = quipu_message_append(task->on->store, task->in[0], messages, &options, task->call,

@@ -17,7 +17,9 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import quipu
 from conftest import LONG, PROGRAM
-from quipu._rows import Rows, item_extra
+from quipu import _call
+from quipu._items import DEAD_MIN, POP
+from quipu._rows import ANY, BATCH_MAX, Rows, item_extra
 from quipu.agents import QuipuSession
 
 Item = dict[str, Any]
@@ -151,7 +153,7 @@ async def test_items_of_an_older_version_come_back(session: QuipuSession) -> Non
     rows.add(2, b"", item_extra(call))
     rows.add(2, b"gone")
     rows.add(6, b"", b'{"pop":true}')
-    await session._write(rows)
+    await session._write(rows, [ANY])
     assert await session.get_items() == [user("go"), call]
     assert await session.pop_item() == call
     assert await session.get_items() == [user("go")]
@@ -213,6 +215,76 @@ async def test_what_was_popped_is_not_shown_where_a_page_ends(path: pathlib.Path
         assert "word98" in text and "word99" not in text and "removed" not in text
         assert "more1198" in text and "more1199" not in text
         assert [text.count(f"more{number}\n") for number in range(1198)] == [1] * 1198
+
+
+async def test_draining_a_session_takes_few_calls_and_rows(
+    session: QuipuSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is taken away is dropped when it is more than what is left."""
+    calls: list[int] = []
+    start = _call.start
+
+    def counted(op: int, *rest: Any) -> Any:
+        calls.append(op)
+        return start(op, *rest)
+
+    monkeypatch.setattr(_call, "start", counted)
+    await session.add_items([user(str(number)) for number in range(600)])
+    for number in reversed(range(600)):
+        assert await session.pop_item() == user(str(number))
+        if number % 50 == 0:
+            assert await session.get_items() == [user(str(left)) for left in range(number)]
+    assert await session.pop_item() is None
+    assert len(calls) < 8 * 600
+    assert len((await session.store.get("agents:s")).messages) < 3 * DEAD_MIN
+
+
+async def test_a_session_that_lives_long_keeps_few_dead_rows(session: QuipuSession) -> None:
+    """A turn that is taken back and done again, as the SDK does it."""
+    kept = [user(f"kept {number}") for number in range(10)]
+    await session.add_items(kept)
+    for number in range(300):
+        await session.add_items([user(f"wrong {number}")])
+        assert await session.pop_item() == user(f"wrong {number}")
+        assert await QuipuSession("s", session.store).get_items(3) == kept[-3:]
+    assert await session.get_items() == kept
+    assert len((await session.store.get("agents:s")).messages) < 4 * DEAD_MIN
+    assert await session.pop_item() == kept[-1]
+
+
+async def test_a_compacted_session_has_all_its_items(session: QuipuSession) -> None:
+    """A summary is for models; also where two threads read, and where it alone is their part."""
+    for count in (1, PAGE + SPLIT + 2):
+        await session.clear_session()
+        await session.add_items([user(str(number)) for number in range(count)])
+        await session.store.compact("agents:s", "what was said", up_to=count)
+        assert await session.get_items() == [user(str(number)) for number in range(count)]
+        await session.add_items([user("more")])
+        assert await session.get_items(2) == [user(str(count - 1)), user("more")]
+
+
+async def test_more_items_than_a_call_takes_are_added(session: QuipuSession) -> None:
+    for count in (BATCH_MAX, BATCH_MAX + 1):
+        await session.clear_session()
+        items = [user(str(number)) for number in range(count)]
+        await session.add_items(items)
+        assert await session.get_items() == items
+
+
+async def test_an_item_of_a_session_made_anew_is_not_popped(path: pathlib.Path) -> None:
+    """Between the look and the mark the session was deleted and made again, with its revision."""
+    async with quipu.AsyncStore(path) as store:
+        session, other = QuipuSession("s", store), QuipuSession("s", store)
+        await session.add_items([user("old")])
+        _, _, _, at = await session._newest(1)
+        await other.clear_session()
+        await other.add_items([user("new")])
+        assert (await session._newest(1))[3].revision == at.revision
+        made = Rows()
+        made.add(*POP)
+        with pytest.raises(quipu.Conflict):
+            await session._write(made, [*at])
+        assert await session.get_items() == [user("new")]
 
 
 async def test_poppers_that_race_get_different_items(session: QuipuSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import pathlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,6 +15,7 @@ from claude_agent_sdk import (
     fold_session_summary,
     fork_session_via_store,
     get_session_messages_from_store,
+    import_session_to_store,
     list_sessions_from_store,
     project_key_for_directory,
     rename_session_via_store,
@@ -21,6 +23,8 @@ from claude_agent_sdk import (
 from claude_agent_sdk.testing import run_session_store_conformance
 
 import quipu
+from quipu import _pages
+from quipu._rows import BATCH_MAX
 from quipu.claude import QuipuSessionStore
 
 KEY: Any = {"project_key": "proj", "session_id": "sess"}
@@ -67,6 +71,85 @@ async def test_a_batch_that_is_sent_again_is_stored_once(store: QuipuSessionStor
     await store.append(KEY, [entry(4), entry(4)])
     found = await store.load(KEY)
     assert found == [entry(1), entry(2), entry(3), {"type": "title"}, entry(4)]
+
+
+async def test_a_first_batch_with_a_repeat_is_stored_once(store: QuipuSessionStore) -> None:
+    halves = [entry(5, uuid="\ud800"), entry(6, uuid="\ud801")]  # ids that only JSON can say
+    await asyncio.wait_for(store.append(KEY, [entry(4), entry(4), *halves]), 20)
+    assert await store.load(KEY) == [entry(4), *halves]
+
+
+async def test_a_file_of_the_sdk_s_own_is_imported(
+    store: QuipuSessionStore, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed session has lines twice, in the first batch and across batches."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    session = "6f1c2f4e-2f5b-4a52-9f0e-3a1f4f8f0a11"
+    folder = tmp_path / "projects" / project_key_for_directory(str(tmp_path))
+    folder.mkdir(parents=True)
+    lines = [entry(n, sessionId=session) for n in (1, 2, 2, 3, 1, 4, 5, 4)]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / f"{session}.jsonl").write_text(text)
+    key: Any = {"project_key": folder.name, "session_id": session}
+    for _ in range(2):
+        imported = import_session_to_store(session, store, directory=str(tmp_path), batch_size=4)
+        await asyncio.wait_for(imported, 20)
+        assert [one["n"] for one in await store.load(key) or []] == [1, 2, 3, 4, 5]  # type: ignore
+
+
+async def test_more_entries_than_a_call_takes_are_stored(store: QuipuSessionStore) -> None:
+    for count in (BATCH_MAX, BATCH_MAX + 1):
+        key: Any = {"project_key": "proj", "session_id": str(count)}
+        entries = [entry(n) for n in range(count)]
+        await store.append(key, entries)
+        assert await store.load(key) == entries
+
+
+async def test_a_batch_that_is_sent_again_leaves_the_summary_whole(path: pathlib.Path) -> None:
+    """The SDK sends a batch again whose answer it did not get; others have appended meanwhile."""
+    async with quipu.AsyncStore(path) as first, quipu.AsyncStore(path) as second:
+        one, two = QuipuSessionStore(first), QuipuSessionStore(second)
+        await one.append(KEY, [entry(1)])
+        await two.append(KEY, [entry(2, customTitle="b")])
+        await one.append(KEY, [entry(1)])
+        await one.append(KEY, [entry(3, gitBranch="g")])
+        (summary,) = await two.list_session_summaries("proj")
+        entries = await two.load(KEY)
+        assert entries is not None and len(entries) == 3
+        assert summary["data"] == fold_session_summary(None, KEY, entries)["data"]
+        assert summary["data"]["custom_title"] == "b"
+
+
+async def test_a_summary_is_not_that_of_a_session_before(path: pathlib.Path) -> None:
+    """A session that was deleted and made again has the same revision."""
+    async with quipu.AsyncStore(path) as first, quipu.AsyncStore(path) as second:
+        one, two = QuipuSessionStore(first), QuipuSessionStore(second)
+        await one.append(KEY, [entry(1, customTitle="old")])
+        await two.delete(KEY)
+        await two.append(KEY, [entry(2)])
+        await one.append(KEY, [entry(3, gitBranch="g")])
+        entries = await two.load(KEY)
+        (summary,) = await two.list_session_summaries("proj")
+        assert summary["data"] == fold_session_summary(None, KEY, entries or [])["data"]
+
+
+async def test_a_session_that_changes_while_it_is_listed_is_listed(
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_pages, "PAGE", 2)
+    async with quipu.AsyncStore(path, durability="relaxed") as opened:
+        store = QuipuSessionStore(opened)
+        for n in range(5):
+            await store.append({"project_key": "proj", "session_id": f"s{n}"}, [entry(n)])
+        step = _pages.every("claude", "proj")
+        page = await opened._start(next(step))
+        for n in range(5):  # whatever comes in the next pages
+            await store.append({"project_key": "proj", "session_id": f"s{n}"}, [entry(n + 10)])
+        with pytest.raises(StopIteration) as end:
+            while True:
+                page = await opened._start(step.send(page))
+        assert sorted(one.session_id for one in end.value.value) == [f"s{n}" for n in range(5)]
+        assert len(await store.list_sessions("proj")) == 5
 
 
 async def test_a_summary_is_that_of_all_entries(path: pathlib.Path) -> None:

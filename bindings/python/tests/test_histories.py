@@ -26,6 +26,8 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.storage.chat_store import SimpleChatStore
 
 import quipu
+from quipu._items import DEAD_MIN
+from quipu._rows import BATCH_MAX
 from quipu.agent_framework import QuipuHistoryProvider
 from quipu.langchain import QuipuChatMessageHistory
 from quipu.llama_index import QuipuChatStore
@@ -102,6 +104,67 @@ def test_a_chat_store_of_llama_index_does_what_theirs_does(path: pathlib.Path) -
     ours.close()
 
 
+def test_a_list_that_is_set_again_and_again_keeps_few_rows(path: pathlib.Path) -> None:
+    """A window of the newest messages, which shares no beginning with the one before."""
+    with quipu.Store(path) as store:
+        ours, theirs = QuipuChatStore(store), SimpleChatStore()
+        for turn in range(120):
+            window = [
+                ChatMessage(role=("user", "assistant")[n % 2], content=f"word {n}")
+                for n in range(turn, turn + 20)
+            ]
+            for one in (ours, theirs):
+                one.set_messages("talk", window)
+            assert ours.get_messages("talk") == theirs.get_messages("talk")
+            rows = store.get("llama_index:talk").messages
+            assert len(rows) <= 20 + 2 * DEAD_MIN
+        ours.set_messages("talk", [])
+        assert ours.get_messages("talk") == []
+
+
+def test_a_window_that_begins_with_an_answer_keeps_few_rows(path: pathlib.Path) -> None:
+    """Each message but the newest is an answer of a tool: no border parts it from its call."""
+    with quipu.Store(path) as store:
+        ours = QuipuChatStore(store)
+        said = [
+            ChatMessage(role="tool", content=f"{n}", additional_kwargs={"tool_call_id": f"c{n}"})
+            for n in range(200)
+        ]
+        for turn in range(100):
+            ours.set_messages("talk", said[turn : turn + 20])
+            assert ours.get_messages("talk") == said[turn : turn + 20]
+        assert len(store.get("llama_index:talk").messages) <= 20 + 4 * DEAD_MIN
+
+
+def test_lists_of_any_length_are_set_and_added(path: pathlib.Path) -> None:
+    """A call of the store takes 10,000 messages; what is more is written by the next."""
+    with quipu.Store(path) as store:
+        ours, simple = QuipuChatStore(store), SimpleChatStore()
+        for count in (BATCH_MAX, BATCH_MAX + 1):
+            said = [ChatMessage(f"{count} {n}") for n in range(count)]
+            ours.set_messages("set", said)
+            assert ours.get_messages("set") == said
+            simple.set_messages("imported", said)
+            assert ours.import_from(simple) == 1 and ours.get_messages("imported") == said
+            talk = QuipuChatMessageHistory(f"talk {count}", store)
+            talk.add_messages([HumanMessage(str(n)) for n in range(count)])
+            assert [one.content for one in talk.messages] == [str(n) for n in range(count)]
+
+
+def test_what_one_call_cannot_take_away_names_the_way_out(path: pathlib.Path) -> None:
+    with quipu.Store(path) as store:
+        ours = QuipuChatStore(store)
+        said = [ChatMessage(str(n)) for n in range(BATCH_MAX // 2 + 1)]
+        ours.set_messages("talk", said[:-1])
+        assert ours.delete_message("talk", 0) == said[0]
+        ours.set_messages("talk", said)
+        with pytest.raises(quipu.Limit, match=r"at most 10000 .* use set_messages\(\)"):
+            ours.delete_message("talk", 0)
+        assert ours.get_messages("talk") == said
+        ours.set_messages("talk", said[1:])
+        assert ours.get_messages("talk") == said[1:]
+
+
 async def test_a_memory_of_llama_index_uses_it(path: pathlib.Path) -> None:
     with quipu.Store(path) as store:
         chats = QuipuChatStore(store)
@@ -143,6 +206,43 @@ async def test_an_agent_of_the_agent_framework_remembers(path: pathlib.Path) -> 
         answer = await agent.run(f"turn {turn}", session=session)
         assert answer.text == f"heard {2 * turn + 1}"
         await provider.close()
+
+
+async def test_excluded_messages_are_left_out_when_asked_for(path: pathlib.Path) -> None:
+    """As FileHistoryProvider does; `_excluded` is compaction's mark."""
+    said = [af.Message("user", ["one"]), af.Message("user", ["two"])]
+    said[0].additional_properties["_excluded"] = True
+    for skips in (False, True):
+        provider = QuipuHistoryProvider(path, skip_excluded=skips)
+        if not skips:
+            await provider.save_messages("talk", said)
+        found = await provider.get_messages("talk")
+        assert [one.text for one in found] == ["one", "two"][skips:]
+        await provider.close()
+
+
+async def test_providers_with_sources_of_their_own_have_histories_of_their_own(
+    path: pathlib.Path,
+) -> None:
+    async with quipu.AsyncStore(path) as store:
+        memory, audit = QuipuHistoryProvider(store), QuipuHistoryProvider(store, source_id="a:b")
+        agent = af.Agent(client=Echo(), context_providers=[memory, audit])
+        await agent.run("hello", session=agent.create_session(session_id="talk"))
+        for provider in (memory, audit):
+            found = await provider.get_messages("talk")
+            assert [one.role for one in found] == ["user", "assistant"]
+        other = QuipuHistoryProvider(store, source_id="a")
+        assert await other.get_messages("b:talk") == []
+
+
+async def test_the_agent_framework_saves_any_number_of_messages(path: pathlib.Path) -> None:
+    async with quipu.AsyncStore(path) as store:
+        provider = QuipuHistoryProvider(store)
+        for count in (BATCH_MAX, BATCH_MAX + 1):
+            said = [af.Message("user", [str(n)]) for n in range(count)]
+            await provider.save_messages(str(count), said)
+            found = await provider.get_messages(str(count))
+            assert [one.text for one in found] == [str(n) for n in range(count)]
 
 
 async def test_messages_of_the_agent_framework_come_back(path: pathlib.Path) -> None:

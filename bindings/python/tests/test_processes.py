@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pathlib
 import subprocess
@@ -253,6 +254,40 @@ async def test_stores_that_are_dropped_are_closed(path: pathlib.Path) -> None:
         async with AsyncStore(path) as store:
             await store.get("k")
     assert count() <= before + 4  # the port of this loop
+
+
+def test_event_loops_with_cancelled_calls_leave_no_descriptors(path: pathlib.Path) -> None:
+    """A call that is cancelled goes on for a while, and its loop is gone before it ends."""
+
+    def count() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    if not pathlib.Path("/proc/self/fd").exists():
+        pytest.skip("no /proc to count descriptors in")
+    store = AsyncStore(path)
+
+    async def cancelled() -> None:
+        waiting = asyncio.ensure_future(anext(store.tail("k", timeout=0.2)))
+        await asyncio.sleep(0.01)  # its call has begun
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    async def nothing() -> None:
+        await store.exists("k")
+
+    asyncio.run(store.create("k"))
+    asyncio.run(cancelled())
+    before = count()
+    for _ in range(20):
+        asyncio.run(cancelled())
+    for _ in range(100):
+        asyncio.run(nothing())
+        if count() <= before:
+            break
+        time.sleep(0.01)
+    assert count() <= before
 
 
 def test_event_loops_that_are_dropped_leave_no_threads(path: pathlib.Path) -> None:

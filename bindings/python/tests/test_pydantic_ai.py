@@ -3,6 +3,7 @@ in memory."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import pathlib
 import random
@@ -14,6 +15,7 @@ from pydantic_ai import Agent, BinaryContent
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import (
     ConversationConflict,
+    ConversationEntry,
     ConversationRecord,
     InMemoryConversationStore,
 )
@@ -28,6 +30,9 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.test import TestModel
 
 import quipu
+from quipu import _call, pydantic_ai
+from quipu._native import lib
+from quipu._rows import BATCH_MAX
 from quipu.pydantic_ai import QuipuConversationStore
 
 
@@ -173,3 +178,180 @@ async def test_a_save_of_an_old_copy_is_a_conflict(path: pathlib.Path) -> None:
             await one.write_record(lost, expected_revision=None)
         await one.delete("c", scope="not mine")
         assert await one.load("c") is not None
+
+
+async def test_what_an_interrupted_delete_left_blocks_nobody(path: pathlib.Path) -> None:
+    """A delete is cancelled at each of its steps; another process goes on with the id."""
+    async with quipu.AsyncStore(path, durability="relaxed") as one:
+        async with quipu.AsyncStore(path, durability="relaxed") as two:
+            ours, theirs = QuipuConversationStore(one), QuipuConversationStore(two)
+            for step in range(40):
+                await ours.save(Conversation(conversation_id="c", messages=turn(f"old {step}")))
+                deleting = asyncio.ensure_future(ours.delete("c"))
+                for _ in range(step % 20):
+                    await asyncio.sleep(0)
+                deleting.cancel()
+                await asyncio.gather(deleting, return_exceptions=True)
+                left = await theirs.load("c")
+                assert left is None or left.messages == turn(f"old {step}")
+                await theirs.delete("c")
+                await theirs.save(Conversation(conversation_id="c", messages=turn("new")))
+                found = await ours.load("c")
+                assert found is not None and found.messages == turn("new")
+                await ours.delete("c")
+            # as versions before left it: a session without a record, which does not expire
+            await ours.save(Conversation(conversation_id="c", messages=turn("x")))
+            await one.update("pydantic_ai:c", metadata={})
+            assert await theirs.load("c") is None
+            await theirs.save(Conversation(conversation_id="c", messages=turn("y")))
+            found = await ours.load("c")
+            assert found is not None and found.messages == turn("y")
+
+
+async def test_a_session_that_somebody_else_made_is_kept(store: QuipuConversationStore) -> None:
+    await store.store.append("pydantic_ai:c", "mine", create=True)
+    assert await store.load("c") is None
+    with pytest.raises(ConversationConflict):
+        await store.save(Conversation(conversation_id="c", messages=turn("x")))
+    assert (await store.store.get("pydantic_ai:c")).messages[0].content == "mine"
+
+
+async def test_a_delete_keeps_what_was_saved_meanwhile(path: pathlib.Path) -> None:
+    """A conversation that was deleted and saved anew has another revision of its own, and the same
+    one in the store."""
+    async with quipu.AsyncStore(path, durability="relaxed") as one:
+        async with quipu.AsyncStore(path, durability="relaxed") as two:
+            ours, theirs = QuipuConversationStore(one), QuipuConversationStore(two)
+            await ours.save(Conversation(conversation_id="c", messages=turn("x")))
+            stored = await ours._look("c")
+            assert stored is not None
+            await theirs.delete("c")
+            await theirs.save(Conversation(conversation_id="c", messages=turn("y")))
+            with pytest.raises(quipu.Conflict):
+                await ours._end("pydantic_ai:c", stored.at)
+            found = await ours.load("c")
+            assert found is not None and found.messages == turn("y")
+
+
+async def test_deletes_and_saves_that_race_lose_no_save(path: pathlib.Path) -> None:
+    async with quipu.AsyncStore(path, durability="relaxed") as one:
+        async with quipu.AsyncStore(path, durability="relaxed") as two:
+            ours, theirs = QuipuConversationStore(one), QuipuConversationStore(two)
+            for number in range(20):
+                await ours.save(Conversation(conversation_id="c", messages=turn("x")))
+
+                async def save() -> None:
+                    while True:
+                        try:
+                            new = Conversation(conversation_id="c", messages=turn("y"))
+                            await theirs.save(new)
+                            return
+                        except ConversationConflict:
+                            await asyncio.sleep(0)
+
+                record = await ours.read_record("c")
+                assert record is not None
+                deleting = ours.delete_record("c", expected_revision=record.revision)
+                await asyncio.gather(deleting, save())
+                found = await ours.load("c")
+                assert found is not None and found.messages == turn("y"), number
+                await ours.delete("c")
+
+
+async def test_what_is_read_does_not_grow_with_the_other_conversations(
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted are the histories that are read, by a process that has seen none of them."""
+    reads = 0
+    start = _call.start
+
+    def counted(op: int, *rest: Any) -> Any:
+        nonlocal reads
+        reads += op == lib.QPY_ITEMS_GET
+        return start(op, *rest)
+
+    monkeypatch.setattr(_call, "start", counted)
+    async with quipu.AsyncStore(path, durability="relaxed") as opened:
+        first = QuipuConversationStore(opened)
+        for number in range(30):
+            talk = Conversation(conversation_id=f"c{number}", messages=[*turn("x"), *turn("y")])
+            await first.save(talk)
+
+        async def count(call: Any) -> int:
+            nonlocal reads
+            reads = 0
+            await call
+            return reads
+
+        store = QuipuConversationStore(opened)
+        assert await count(store.load("c3")) == 1
+        assert await count(store.fork("c7", at=2, new_conversation_id="f")) <= 2
+        entries = await store.load_entries("c3") or []
+        assert await count(store.read_entry(entries[0].id)) == 1
+        loaded = await store.load("c3")
+        assert loaded is not None
+        loaded.usage.requests += 1
+        assert await count(store.save(loaded)) == 0
+        fresh = QuipuConversationStore(opened)
+        assert await count(fresh.read_history(entries[-1].id)) == 1
+
+
+async def test_a_store_remembers_a_bounded_number_of_entries(
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pydantic_ai, "_HOMES_MAX", 10)
+    async with quipu.AsyncStore(path, durability="relaxed") as opened:
+        store = QuipuConversationStore(opened)
+        for number in range(11):
+            said = turn(str(number))
+            await store.save(Conversation(conversation_id=f"c{number}", messages=said))
+            assert len(store._homes) <= 10
+        for number in range(11):
+            found = await store.load(f"c{number}", limit=1)
+            assert found is not None and found.messages == turn(str(number))[-1:]
+
+
+async def test_a_list_with_a_limit_has_those_that_were_saved_last(
+    store: QuipuConversationStore,
+) -> None:
+    for number in range(200):
+        talk = Conversation(conversation_id=f"c{number:03}", messages=turn("x"))
+        await store.save(talk, scope="few" if number < 3 else "many")
+    asked: list[Any] = [("few", 2), ("many", 5), (None, 100), (None, 0), (None, None)]
+    for scope, limit in asked:
+        every = [one for one in await store.read_records() if scope in (None, one.scope)]
+        found = await store.list_conversations(scope=scope, limit=limit)
+        assert [one.conversation_id for one in found] == [
+            one.conversation_id for one in every[:limit]
+        ]
+
+
+async def test_a_save_takes_as_many_messages_as_a_call(store: QuipuConversationStore) -> None:
+    said = turn("x")[:1] * (BATCH_MAX + 1)
+    await store.save(Conversation(conversation_id="c", messages=said[:-1]))
+    talk = Conversation(conversation_id="d", messages=said)
+    with pytest.raises(quipu.Limit, match="at most 10000 .* with the first ones, then with all"):
+        await store.save(talk)
+    talk.messages = said[:5]
+    await store.save(talk)
+    talk.messages = said
+    assert len(await store.save(talk)) == BATCH_MAX - 4
+    loaded = await store.load("d")
+    assert loaded is not None and loaded.messages == said
+
+
+async def test_entries_may_follow_those_of_another_conversation(
+    store: QuipuConversationStore,
+) -> None:
+    """No method of the class writes such a record; write_record() is open to callers."""
+    await store.save(Conversation(conversation_id="a", messages=turn("x")))
+    record = await store.read_record("a")
+    assert record is not None and record.head_id is not None
+    entry = ConversationEntry(parent_id=record.head_id, message=turn("y")[0])
+    other = ConversationRecord(conversation_id="b", head_id=entry.id)
+    await store.write_record(other, new_entries=[entry], expected_revision=None)
+    for one in (store, QuipuConversationStore(store.store)):
+        found = await one.load("b")
+        assert found is not None and found.messages == [*turn("x"), turn("y")[0]]
+        window = await one.load("b", limit=2)
+        assert window is not None and window.messages == found.messages[-2:]

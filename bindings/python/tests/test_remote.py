@@ -6,13 +6,19 @@ import os
 import pathlib
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from conftest import ROOT
+from pydantic_ai.conversation import Conversation
+from pydantic_ai.messages import ModelRequest, UserPromptPart
 from test_adk_contract import *  # noqa: F403 - every claim of it, over the service below
 
 import quipu
 from quipu.adk import QuipuSessionService
+from quipu.agents import QuipuSession
+from quipu.claude import QuipuSessionStore
+from quipu.pydantic_ai import QuipuConversationStore
 
 PROGRAM = pathlib.Path(os.environ.get("QUIPU_BINARY_DIR", ROOT / "build" / "debug")) / "bin/quipu"
 
@@ -58,3 +64,32 @@ def test_a_store_behind_a_server_keeps_what_it_is_given(address: str) -> None:
 def test_what_a_server_does_not_have_names_itself(address: str, tmp_path: pathlib.Path) -> None:
     with quipu.Store(address) as store, pytest.raises(quipu.Unsupported, match="backup"):
         store.backup(tmp_path / "copy.db")
+
+
+async def test_adapters_work_behind_a_server(address: str) -> None:
+    """What they ask of the store beside plain calls: a session's uid, settings with an append, an
+    expiry, and that dead rows are dropped."""
+    async with quipu.AsyncStore(address) as store:
+        session = QuipuSession("s", store)
+        items: Any = [{"role": "user", "content": str(number)} for number in range(60)]
+        await session.add_items(items)
+        for item in reversed(items):
+            assert await session.pop_item() == item
+        assert len((await store.get("agents:s")).messages) < 60
+        claude = QuipuSessionStore(store)
+        key: Any = {"project_key": "p", "session_id": "s"}
+        for uuid in ("a", "b", "a"):
+            entry: Any = {"type": "user", "uuid": uuid, "customTitle": uuid}
+            await claude.append(key, [entry])
+        assert len(await claude.load(key) or []) == 2
+        (summary,) = await claude.list_session_summaries("p")
+        assert summary["data"]["custom_title"] == "b"
+        talks = QuipuConversationStore(store)
+        for text in ("one", "two"):
+            said = [ModelRequest(parts=[UserPromptPart(text)])]
+            await talks.save(Conversation(conversation_id="c", messages=[*said]))
+            loaded = await talks.load("c")
+            assert loaded is not None and loaded.messages == said
+            await talks.delete("c")
+            assert await talks.load("c") is None
+            assert (await store.search(text)).hits == []

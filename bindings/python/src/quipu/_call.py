@@ -197,7 +197,11 @@ class _Port:
             raise NoMemory("no memory or no file descriptor for the calls of an event loop")
         self._pointer = ffi.gc(pointer, lib.qpy_port_free)
         self._fd: int = lib.qpy_port_fd(pointer)
-        self._waiting: dict[int, tuple[asyncio.Future[Any], Handle, Callable[[Any], Any]]] = {}
+        # A future keeps its loop alive, which the loop's port must not do. A call that nobody waits
+        # for any more keeps its store alone, until it has run.
+        self._waiting: dict[
+            int, tuple[asyncio.Future[Any] | None, Handle, Callable[[Any], Any]]
+        ] = {}
         self._ids = itertools.count(1)
         self._turned = 0.0  # when the loop had its last turn that we know of
         loop.add_reader(self._fd, self._drain)
@@ -207,6 +211,7 @@ class _Port:
     ) -> None:
         job.id = number = next(self._ids)
         self._waiting[number] = (future, handle, read)
+        future.add_done_callback(lambda _: self._forget(number))
         taken = lib.qpy_port_submit(self._pointer, job)
         if taken < 0:
             lib.qpy_job_run(job)  # the system has no thread to give
@@ -215,6 +220,11 @@ class _Port:
                 self._finish(job)
             else:
                 future.get_loop().call_soon(self._finish_later, job)
+
+    def _forget(self, number: int) -> None:
+        """The future of a call is done; when it was cancelled the call goes on."""
+        if number in self._waiting:
+            self._waiting[number] = (None, *self._waiting[number][1:])
 
     def _finish_later(self, job: Any) -> None:
         self._turned = time.monotonic()
@@ -228,28 +238,44 @@ class _Port:
             self._finish(job)
             job = following
 
+    def ended(self) -> bool:
+        """Whether all calls have run, of a port whose loop is gone."""
+        self._drain()
+        return not self._waiting
+
     def _finish(self, job: Any) -> None:
         future, handle, read = self._waiting.pop(job.id)
         try:
-            if not future.done():
+            if future is not None and not future.done():
                 if job.status == 0:
                     future.set_result(read(job))
                 else:
                     future.set_exception(_failure(job, handle))
         except Exception as error:  # of read(), whose caller awaits the future
-            future.set_exception(error)
+            if future is not None:
+                future.set_exception(error)
         finally:
             lib.qpy_job_end(job)
 
 
 _ports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Port] = weakref.WeakKeyDictionary()
+_abandoned: list[_Port] = []  # whose loops are gone, maybe before their last calls
 _lost: list[_Port] = []
+
+
+def _port_of(loop: asyncio.AbstractEventLoop) -> _Port:
+    """A port for a loop that has none."""
+    _abandoned[:] = [one for one in _abandoned if not one.ended()]
+    port = _ports[loop] = _Port(loop)
+    weakref.finalize(loop, _abandoned.append, port).atexit = False
+    return port
 
 
 def _after_fork() -> None:
     """After fork the threads of its parent are missing in the child: forget the old ports."""
-    _lost.extend(_ports.values())
+    _lost.extend([*_ports.values(), *_abandoned])
     _ports.clear()
+    _abandoned.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -294,9 +320,7 @@ def start_as(
             "an AsyncStore is awaited in an event loop of asyncio or trio, and none runs here;"
             " quipu.Store needs none"
         ) from None
-    port = _ports.get(loop)
-    if port is None:
-        port = _ports[loop] = _Port(loop)
+    port = _ports.get(loop) or _port_of(loop)
     future: asyncio.Future[T] = loop.create_future()
     port.submit(_make(op, handle, texts, numbers or []), handle, future, read)
     return future

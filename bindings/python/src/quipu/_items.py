@@ -11,14 +11,14 @@ from pydantic_core import from_json
 
 from . import _call, _requests, _rows
 from ._build import no_collection
-from ._errors import Conflict, Exists, Expired, NotFound
 from ._native import lib
-from ._rows import Rows
+from ._rows import At, Rows
+from ._steps import LOST, drive, drop
 from ._store import AsyncStore, Store
 
 POP = (6, b"(The message before this was removed.)", b'{"pop":true}')  # a mark: it takes one away
-
-_LOST = (Conflict, Exists, Expired, NotFound)  # somebody else was first
+DEAD_MIN = 64  # fewer rows that marks have taken away, and marks, are not worth dropping
+DROPPED = "Items before this were removed or written anew."
 
 Texts = list["bytes | None"]
 Make = Callable[[Any], Any]
@@ -103,37 +103,46 @@ class Items:
             return [], _rows.NEW
         return without_marks(found.items) if found.numbers[3] else found.items, found.numbers[0]
 
+    def rows(self, name: str) -> tuple[list[Any], At | None]:
+        """The items of a session with None for each mark, and the session as it was read."""
+        items, numbers = get(self.store._handle, self.key(name).encode())
+        return (items, At.read(numbers)) if numbers else ([], None)
+
     def _texts(self, name: str, made: Rows) -> Texts:
         names = [self.app.encode(), _rows.encoded(name), b"items"]
         return [self.key(name).encode(), *made.texts(), *names]
 
     def add(self, name: str, made: Rows) -> None:
         """Append messages; a session is made with its first ones."""
-        while not self.replace(name, made, _rows.KEEP) and not self.replace(name, made, _rows.NEW):
+        while not self._put(name, made, [_rows.KEEP]) and not self._put(name, made, [_rows.NEW]):
             pass  # it was deleted or made in between
 
     async def aadd(self, name: str, made: Rows) -> None:
         """As add()."""
-        while not await self._areplace(name, made, _rows.KEEP) and not await self._areplace(
-            name, made, _rows.NEW
-        ):
-            pass  # it was deleted or made in between
+        given = self._texts(name, made)
+        while True:
+            for revision in (_rows.KEEP, _rows.NEW):
+                try:
+                    await _call.start(lib.QPY_ROWS_ADD, self.store._handle, given, [revision])
+                    return
+                except LOST:
+                    pass  # it was deleted or made in between
 
-    def replace(self, name: str, made: Rows, revision: int) -> bool:
-        """Append messages to a session of a revision; false when somebody else was first."""
-        try:
-            _call.run(lib.QPY_ROWS_ADD, self.store._handle, self._texts(name, made), [revision])
-        except _LOST:
-            return False
-        return True
+    def replace(self, name: str, made: Rows, at: At | None) -> int:
+        """Append messages to a session that is as it was read, None for one that must not exist.
+        Returns the number of the next message; 0 when somebody else was first."""
+        return self._put(name, made, [_rows.NEW] if at is None else [*at])
 
-    async def _areplace(self, name: str, made: Rows, revision: int) -> bool:
+    def _put(self, name: str, made: Rows, numbers: list[int]) -> int:
         given = self._texts(name, made)
         try:
-            await _call.start(lib.QPY_ROWS_ADD, self.store._handle, given, [revision])
-        except _LOST:
-            return False
-        return True
+            return _call.run(lib.QPY_ROWS_ADD, self.store._handle, given, numbers).numbers[1]
+        except LOST:
+            return 0
+
+    def drop(self, name: str, up_to: int) -> None:
+        """Remove the messages up to a number, which no item is among."""
+        drive(self.store, drop(self.key(name), DROPPED, up_to=up_to))
 
     def delete(self, name: str) -> None:
         """Delete a session."""

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import array
 import json
-from collections.abc import Iterable
-from typing import Any
+import struct
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ._types import ROLES
+
+if TYPE_CHECKING:
+    from ._fields import Session
+
+T = TypeVar("T")
 
 ANY = -2  # the revision of a session that may have any, and is made if it is missing
 NEW = -1  # of one that must not exist
 KEEP = -3  # of one that must exist
+
+BATCH_MAX = 10_000  # messages that one call appends: QUIPU_BATCH_MAX
 
 _NUMBER = {name: number for number, name in enumerate(ROLES, 1)}
 _CALL = 0  # in the place of a role: a tool call of the message before
@@ -40,6 +49,41 @@ def item_extra(item: object) -> bytes:
     """The `extra` of a message that is an item of another program: what QPY_ITEMS_GET gives back.
     ASCII, since only so JSON has half of a surrogate pair."""
     return b'{"item":' + json.dumps(item).encode() + b"}"
+
+
+class At(NamedTuple):
+    """A session as it was read: its revision, and its uid as two numbers. One that was deleted and
+    made again has another uid, and may have the same revision."""
+
+    revision: int
+    uid: int
+    uid_rest: int
+
+    @classmethod
+    def of(cls, session: Session) -> At:
+        """That of a session."""
+        return cls(session.revision, *struct.unpack("=qq", uuid.UUID(session.uid).bytes))
+
+    @classmethod
+    def read(cls, numbers: list[int]) -> At:
+        """That in the numbers of QPY_ITEMS_GET."""
+        return cls(numbers[0], numbers[4], numbers[5])
+
+    @classmethod
+    def written(cls, numbers: list[int]) -> At:
+        """That in the numbers of QPY_ROWS_ADD."""
+        return cls(numbers[0], numbers[3], numbers[4])
+
+
+def repeated(numbers: list[int]) -> bool:
+    """Whether QPY_ROWS_ADD found all rows stored, so that it wrote nothing."""
+    return numbers[2] != 0
+
+
+def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Items as one call takes them."""
+    for at in range(0, len(items), BATCH_MAX):
+        yield items[at : at + BATCH_MAX]
 
 
 class Rows:

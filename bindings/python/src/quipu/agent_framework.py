@@ -105,12 +105,18 @@ class QuipuHistoryProvider(HistoryProvider):
         *,
         source_id: str = DEFAULT_SOURCE_ID,
         app_name: str = "agent_framework",
+        skip_excluded: bool = False,
         **options: Any,
     ) -> None:
-        """On a store, or on the store at a path; `options` are those of HistoryProvider."""
+        """On a store, or on the store at a path; `options` are those of HistoryProvider. Providers
+        of different `source_id` keep histories of their own. With `skip_excluded`, messages that
+        compaction has marked as excluded stay in the store and are not returned."""
         super().__init__(source_id, **options)
         self._owned = not isinstance(store, AsyncStore)
         self.store = store if isinstance(store, AsyncStore) else AsyncStore(store)
+        self.skip_excluded = skip_excluded
+        if source_id != self.DEFAULT_SOURCE_ID:
+            app_name += "/" + source_id.replace("%", "%25").replace(":", "%3A")
         self._items = Items(self.store, app_name)
         self._builder = _Builder()
 
@@ -124,6 +130,8 @@ class QuipuHistoryProvider(HistoryProvider):
     ) -> list[Message]:
         """Return the messages of a session, oldest first."""
         found, _ = await self._items.aread(session_id or _NO_SESSION, self._builder.message)
+        if self.skip_excluded:
+            return [one for one in found if not one.additional_properties.get("_excluded")]
         return found
 
     async def save_messages(
@@ -134,11 +142,12 @@ class QuipuHistoryProvider(HistoryProvider):
         state: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add messages to a session, all or none."""
-        made = _rows.Rows()
-        for message in messages:
-            _add(made, message.to_dict())
-        if made.count:
+        """Add messages to a session: all or none, unless there are more than 10,000, a call's
+        limit."""
+        for part in _rows.parts(messages):
+            made = _rows.Rows()
+            for message in part:
+                _add(made, message.to_dict())
             await self._items.aadd(session_id or _NO_SESSION, made)
 
     async def clear(self, session_id: str | None) -> None:

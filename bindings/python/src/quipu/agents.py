@@ -11,9 +11,11 @@ require(__name__, "openai-agents", "0.24", "agents")
 
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
-from . import _call, _errors, _rows
-from ._items import POP, Found, aget
+from . import _call, _rows
+from ._items import DEAD_MIN, DROPPED, POP, Found, aget, without_marks
 from ._native import lib
+from ._rows import At
+from ._steps import LOST, adrive, drop
 from ._store import AsyncStore
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ _PREFIX = "agents:"  # before the session's id, so that it never meets another k
 _PLAIN = {"user": 1, "assistant": 2, "system": 6}
 _TOOL = 3
 _CALLS = ("function_call", "custom_tool_call")
+_PAGE = 64  # rows that a read behind the first takes at least; each further one takes twice as many
 _OUTPUTS = ("function_call_output", "custom_tool_call_output", "computer_call_output")
 
 
@@ -87,58 +90,71 @@ class QuipuSession(SessionABC):
     async def _read(self, limit: int, before: int = 0) -> Found:
         """Return items, with None for each mark, and the numbers of native_items.c."""
         found = await aget(self.store._handle, self._key, limit, before)
-        return found if found.numbers else Found([], [0, 0, 0, 0])
+        return found if found.numbers else Found([], [0, 0, 0, 0, 0, 0])
 
-    async def _write(self, made: _rows.Rows, revision: int = _rows.ANY) -> None:
+    async def _newest(
+        self, wanted: int, *, page: int = 0, dead: bool = False
+    ) -> tuple[list[Any], int, bool, At]:
+        """The newest items, at least so many if there are (0: all), from a first read of `page`
+        rows; with `dead`, as far back as most rows are dead. Then how many rows were read, whether
+        these are all, and the session."""
+        page = max(wanted, page)
+        rows, numbers = await self._read(page)
+        at, found = At.read(numbers), without_marks(rows)
+        while numbers[2] and (len(found) < wanted or (dead and len(rows) > 2 * len(found))):
+            page = max(2 * page, _PAGE)
+            older, numbers = await self._read(page, numbers[1])
+            if At.read(numbers) != at:  # somebody wrote: what is older may be gone
+                return await self._newest(0)
+            rows = older + rows
+            found = without_marks(rows)
+        return found, len(rows), not numbers[2], at
+
+    async def _write(self, made: _rows.Rows, at: list[int]) -> int:
+        """Append rows; return the number of the next one."""
         texts: list[bytes | None] = [self._key, *made.texts()]
-        await _call.start(lib.QPY_ROWS_ADD, self.store._handle, texts, [revision])
+        return (await _call.start(lib.QPY_ROWS_ADD, self.store._handle, texts, at)).numbers[1]
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items, oldest first; with a limit the newest ones."""
         wanted = resolve_session_limit(limit, self.session_settings)
         if wanted == 0:
             return []
-        wanted = None if wanted is None or wanted < 0 else wanted
-        found, numbers = await self._read(wanted or 0)
-        if not numbers[3]:
-            return cast("list[TResponseInputItem]", found)
-        newest: list[Any] = []  # backwards: a mark takes the next item away
-        taken = 0
-        while True:
-            for item in reversed(found):
-                if item is None:
-                    taken += 1
-                elif taken > 0:
-                    taken -= 1
-                else:
-                    newest.append(item)
-            if not numbers[2] or (wanted is not None and len(newest) >= wanted):
-                break
-            found, numbers = await self._read(wanted or 0, numbers[1])
-        return cast("list[TResponseInputItem]", newest[:wanted][::-1])
+        wanted = 0 if wanted is None or wanted < 0 else wanted
+        found, _, _, _ = await self._newest(wanted)
+        return cast("list[TResponseInputItem]", found[-wanted:])
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items, all or none."""
-        if items:
+        """Add items: all or none, unless there are more than 10,000, a call's limit."""
+        for part in _rows.parts(items):
             made = _rows.Rows()
-            for item in items:
+            for item in part:
                 _add(made, cast("dict[str, Any]", item))
-            await self._write(made)
+            await self._write(made, [_rows.ANY])
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the newest item and return it; None when there is none."""
-        mark = _rows.Rows()
-        mark.add(*POP)
         while True:
-            _, numbers = await self._read(1)
-            newest = await self.get_items(1)
-            if not newest:
+            found, rows, all, at = await self._newest(1, page=_PAGE, dead=True)
+            if not found:
                 return None
+            dead = rows - len(found)  # marks, and what they took away
+            anew = all and dead > max(len(found), DEAD_MIN)
+            anew = anew and 2 * len(found) <= _rows.BATCH_MAX
+            made = _rows.Rows()
+            for _ in found if anew else [None]:
+                made.add(*POP)
+            left = found[:-1] if anew else []
+            for item in left:
+                _add(made, item)
             try:
-                await self._write(mark, numbers[0])
-            except (_errors.Conflict, _errors.NotFound):
+                following = await self._write(made, [*at])
+            except LOST:
                 continue  # somebody else was first: look again
-            return newest[0]
+            if anew:  # nothing that is left stands before these
+                up_to = following - 1 - len(left)
+                await adrive(self.store, drop(self._key.decode(), DROPPED, up_to=up_to))
+            return cast("TResponseInputItem", found[-1])
 
     async def clear_session(self) -> None:
         """Delete the session with its items."""

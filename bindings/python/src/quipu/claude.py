@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ._requires import require
 
@@ -13,11 +13,12 @@ require(__name__, "claude-agent-sdk", "0.2", "claude")
 
 from claude_agent_sdk import SessionStore, fold_session_summary
 
-from . import _call, _rows
+from . import _call, _pages, _rows
 from ._errors import Conflict, Exists, Expired, NotFound
 from ._items import aget
 from ._native import lib
 from ._rows import Call, Rows
+from ._steps import adrive
 from ._store import AsyncStore
 
 if TYPE_CHECKING:
@@ -35,9 +36,13 @@ __all__ = ["QuipuSessionStore"]
 
 _CACHED = 256  # sessions whose revision and summary are kept
 _SUMMARY = "claude"  # the member of a session's metadata that has its summary
-_PAGE = 1000
 
-_Known = tuple[int, dict[str, Any] | None]  # a session's revision and its summary
+
+class _Known(NamedTuple):
+    """A session as it was last seen, and its summary."""
+
+    at: _rows.At
+    summary: dict[str, Any] | None
 
 
 def _quoted(text: str) -> str:
@@ -63,14 +68,34 @@ def _blocks(entry: dict[str, Any]) -> tuple[str, list[Call], bool]:
     return _rows.text_of(content), calls, answers
 
 
+def _event(entry: dict[str, Any]) -> bytes:
+    """The event id of an entry: its uuid; none for one with half of a surrogate pair, which only
+    JSON can say: a character in its place would make two uuids equal."""
+    uuid = entry.get("uuid")
+    try:
+        return uuid.encode() if isinstance(uuid, str) else b""
+    except UnicodeEncodeError:
+        return b""
+
+
+def _without(entries: list[Any], stored: set[bytes]) -> list[Any]:
+    """The entries that are not stored, each once, and those without a uuid."""
+    left: list[Any] = []
+    for entry in entries:
+        event = _event(entry)
+        if not event or event not in stored:
+            left.append(entry)
+            stored.add(event)
+    return left
+
+
 def _add(made: Rows, entry: dict[str, Any]) -> None:
     """Add an entry as a message: what was said and which tools were called, and all of it."""
     text, calls, answers = _blocks(entry)
     kind = entry.get("type")
     role = "tool" if answers else kind if kind in ("user", "assistant") else "system"
-    uuid = entry.get("uuid")
-    event = _rows.encoded(uuid) if isinstance(uuid, str) else b""
-    made.add(_rows.number_of(role), _rows.encoded(text), _rows.item_extra(entry), event, calls)
+    extra = _rows.item_extra(entry)
+    made.add(_rows.number_of(role), _rows.encoded(text), extra, _event(entry), calls)
 
 
 class QuipuSessionStore(SessionStore):
@@ -107,11 +132,13 @@ class QuipuSessionStore(SessionStore):
     # ---- writing ---------------------------------------------------------------------------------
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Append entries; they are durable when the call returns."""
-        if not entries:
-            return
+        """Append entries; they are durable when the call returns: all or none, unless there are
+        more than 10,000, a call's limit."""
+        for part in _rows.parts(_without(list(entries), set())):
+            await self._append(key, list(part))
+
+    async def _append(self, key: SessionKey, left: list[Any]) -> None:
         name = self._key(key)
-        left: list[Any] = list(entries)
         while left:
             known = self._known.get(name) or await self._look(name)
             try:
@@ -129,12 +156,12 @@ class QuipuSessionStore(SessionStore):
             session = (await self.store.get(name, last=0)).session
         except (NotFound, Expired):
             return None
-        return session.revision, (session.metadata or {}).get(_SUMMARY)
+        return _Known(_rows.At.of(session), (session.metadata or {}).get(_SUMMARY))
 
     async def _write(
         self, key: SessionKey, name: str, known: _Known | None, entries: list[Any]
     ) -> None:
-        revision, summary = known if known is not None else (_rows.NEW, None)
+        summary = known.summary if known is not None else None
         made = Rows()
         for entry in entries:
             _add(made, entry)
@@ -148,8 +175,12 @@ class QuipuSessionStore(SessionStore):
             summary = folded["data"]
         texts: list[bytes | None] = [name.encode(), *made.texts(), self._app.encode()]
         texts += [key["project_key"].encode(), self._id(key).encode(), metadata]
-        answer = await _call.start(lib.QPY_ROWS_ADD, self.store._handle, texts, [revision])
-        self._known[name] = answer.numbers[0], summary
+        at = [_rows.NEW] if known is None else [*known.at]
+        answer = await _call.start(lib.QPY_ROWS_ADD, self.store._handle, texts, at)
+        if _rows.repeated(answer.numbers):  # others may have appended since: `summary` lacks that
+            self._known.pop(name, None)
+            return
+        self._known[name] = _Known(_rows.At.written(answer.numbers), summary)
         self._known.move_to_end(name)
         if len(self._known) > _CACHED:
             self._known.popitem(last=False)
@@ -161,18 +192,11 @@ class QuipuSessionStore(SessionStore):
 
     async def _without_stored(self, name: str, entries: list[Any]) -> list[Any]:
         """The entries that are not stored, by their uuids, and those without one."""
-        stored: set[object] = set()
         try:
-            stored = {one.event_id for one in (await self.store.get(name)).messages}
+            messages = (await self.store.get(name)).messages
         except (NotFound, Expired):
-            pass
-        left: list[Any] = []
-        for entry in entries:
-            uuid = entry.get("uuid")
-            if uuid is None or uuid not in stored:
-                left.append(entry)
-                stored.add(uuid)
-        return left
+            return entries
+        return _without(entries, {one.event_id.encode() for one in messages})
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a transcript, and with a session those of its agents."""
@@ -193,18 +217,11 @@ class QuipuSessionStore(SessionStore):
     async def _sessions(self, project: str) -> list[tuple[Session, str, str | None]]:
         """The sessions of a project, each with its id and its path below that, or None."""
         found: list[tuple[Session, str, str | None]] = []
-        after: str | None = None
-        while True:
-            page = await self.store.list(
-                app_name=self._app, user_id=project, after=after, limit=_PAGE
-            )
-            for one in page.sessions:
-                id, slash, sub = one.session_id.partition("/")
-                id = id.replace("%2F", "/").replace("%25", "%")
-                found.append((one, id, sub if slash else None))
-            after = page.next
-            if not after:
-                return found
+        for one in await adrive(self.store, _pages.every(self._app, project)):
+            id, slash, sub = one.session_id.partition("/")
+            id = id.replace("%2F", "/").replace("%25", "%")
+            found.append((one, id, sub if slash else None))
+        return found
 
     async def _of(
         self, key: SessionKey | SessionListSubkeysKey

@@ -120,14 +120,14 @@ class QuipuChatMessageHistory(BaseChatMessageHistory):
         return (await self._items.aread(self.session_id, self._builder.message))[0]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages, all or none."""
-        if messages:
-            self._items.add(self.session_id, _packed(messages))
+        """Add messages: all or none, unless there are more than 10,000, a call's limit."""
+        for part in _rows.parts(messages):
+            self._items.add(self.session_id, _packed(part))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """As add_messages()."""
-        if messages:
-            await self._items.aadd(self.session_id, _packed(messages))
+        for part in _rows.parts(messages):
+            await self._items.aadd(self.session_id, _packed(part))
 
     def clear(self) -> None:
         """Delete the conversation."""

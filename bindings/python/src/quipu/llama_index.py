@@ -13,13 +13,14 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store.base import BaseChatStore
 
-from . import _requests, _rows
-from ._items import POP, Items
+from . import _pages, _rows
+from ._errors import Limit
+from ._items import DEAD_MIN, POP, Items, without_marks
+from ._rows import BATCH_MAX
+from ._steps import drive
 from ._store import AsyncStore, Store
 
 __all__ = ["QuipuChatStore"]
-
-_PAGE = 1000
 
 
 def _add(made: _rows.Rows, item: dict[str, Any]) -> None:
@@ -37,6 +38,29 @@ def _add(made: _rows.Rows, item: dict[str, Any]) -> None:
         calls = [(id, "", "", text)]
     role = _rows.number_of(item.get("role"))
     made.add(role, _rows.encoded(text), _rows.item_extra(item), calls=calls)
+
+
+class _Change:
+    """The rows that make one list of another. When more rows than the list has are dead, which are
+    marks and what they took away, all is written anew, and those before are dropped."""
+
+    def __init__(self, found: list[Any], after: list[Any], dead: int) -> None:
+        """From the list `found`, behind so many dead rows, to the list `after`."""
+        same = 0
+        while same < min(len(found), len(after)) and found[same] == after[same]:
+            same += 1
+        drops = dead + 2 * (len(found) - same) > max(len(after), DEAD_MIN)
+        if drops and same < max(len(found), len(after)) and len(found) + len(after) <= BATCH_MAX:
+            same = 0
+        marks = len(found) - same
+        self.count = marks + len(after) - same
+        self.made = _rows.Rows()
+        for _ in range(min(marks, BATCH_MAX)):
+            self.made.add(*POP)
+        added = after[same : same + max(BATCH_MAX - marks, 0)]
+        for item in added:
+            _add(self.made, item)
+        self.live = len(added) if drops and same == 0 and marks < BATCH_MAX else None
 
 
 class QuipuChatStore(BaseChatStore):
@@ -69,25 +93,28 @@ class QuipuChatStore(BaseChatStore):
             self._items.store._handle.close()
 
     def _change(self, key: str, wanted: list[dict[str, Any]] | None, at: int | None) -> Any:
-        """Make the list `wanted`, or the stored one without item `at`; return what was before. One
-        append does it: a mark takes each item away that differs, and what follows is added."""
+        """Make the list `wanted`, or the stored one without item `at`; return what was before. An
+        append does it: a mark takes each item away that differs, and what follows is added. What is
+        more than a call of the store takes is added by the next."""
         while True:
-            found, revision = self._items.read(key)
+            rows, seen = self._items.rows(key)
+            found = without_marks(rows)
             after = wanted
             if after is None:
                 if at is None or not -len(found) <= at < len(found):
                     return None
                 after = [*found]
                 del after[at]
-            same = 0
-            while same < min(len(found), len(after)) and found[same] == after[same]:
-                same += 1
-            made = _rows.Rows()
-            for _ in found[same:]:
-                made.add(*POP)
-            for item in after[same:]:
-                _add(made, item)
-            if made.count == 0 or self._items.replace(key, made, revision):
+            change = _Change(found, after, len(rows) - len(found))
+            if wanted is None and change.count > BATCH_MAX:
+                raise Limit(
+                    f"taking away message {at} of {len(found)} writes {change.count} messages; at"
+                    f" most {BATCH_MAX} are written at once: use set_messages(), which writes parts"
+                )
+            following = self._items.replace(key, change.made, seen) if change.count else 0
+            if following and change.live is not None:
+                self._items.drop(key, following - 1 - change.live)
+            if change.count == 0 or (following and change.count <= BATCH_MAX):
                 return found if wanted is not None else found[at or 0]
 
     def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
@@ -123,16 +150,8 @@ class QuipuChatStore(BaseChatStore):
 
     def get_keys(self) -> list[str]:
         """Return all keys."""
-        keys: list[str] = []
-        after: str | None = None
-        while True:
-            page = self._items.store._run(
-                _requests.list_(app_name=self._items.app, after=after, limit=_PAGE)
-            )
-            keys += [one.user_id for one in page.sessions]
-            after = page.next
-            if not after:
-                return keys
+        step = _pages.every(self._items.app)
+        return [one.user_id for one in drive(self._items.store, step)]
 
     def import_from(self, other: BaseChatStore) -> int:
         """Copy all keys of another store; returns how many."""
