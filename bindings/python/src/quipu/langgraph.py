@@ -447,7 +447,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             ],
             [head.revision],
         )
-        revision, following = answer.numbers
+        revision, following, *_ = answer.numbers
         return _Head(head.uid, revision, following, *head[3:])
 
     def _retry(self, session: _Session, change: Callable[[_Head], Step[T]]) -> Step[T]:
