@@ -138,7 +138,7 @@ def test_an_imported_thread_goes_on(saver: QuipuSaver, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "version", [None, 1, 7, 1.5, "00000000000000000000000000000004.0.59", "9", "0099", "a", "", "z9"]
+    "version", [None, 1, 7, 1.5, "0000000000000000000000000004.0.59", "9", "0099", "a", "", "z9"]
 )
 def test_a_version_is_followed_by_one_that_sorts_after_it(saver: QuipuSaver, version: Any) -> None:
     for _ in range(120):

@@ -8,9 +8,9 @@ text, and how a list that grows is written as what it grew by.
             5   D  keep 4 items of message 3, then 2 more
 
 Every row begins with what the newest one must say for a reader who saw nothing else: the number of
-the checkpoint with the greatest id, the first message that counts, and the newest late row. Rows lie
-in the order of their ids, a checkpoint's writes right behind it; a row that came late names the late
-row before it:
+the checkpoint with the greatest id, the first message that counts, and the newest late row. Rows
+lie in the order of their ids, a checkpoint's writes right behind it; a row that came late names the
+late row before it:
 
     W top=1 ── D top=3 ── W late=5 ── D top=6 late=5 ── W late=7, earlier=5
 
@@ -250,7 +250,7 @@ class Prefix:
         """The list `items` at `link`, of which the first `n` are those of `same`."""
         self.link = link
         self._items: list[Any] = []
-        self._views: list[Any] = []  # of their members
+        self._views: list[Any] = []  # of their members, as far as they were asked for
         self._extras: list[Any] = []  # members that their classes do not have
         self._ends: list[int] = []  # of an item's members among the values of all
         self._values: list[Any] = []
@@ -268,7 +268,7 @@ class Prefix:
         whole = n == len(same._items)
         own = slice(None, n)
         self._items = same._items if whole else same._items[own]
-        self._views = same._views if whole else same._views[own]
+        self._views = same._views if whole else []
         self._extras = same._extras if whole else same._extras[own]
         self._ends = same._ends if whole else same._ends[own]
         self._values = same._values if whole else same._values[: same._ends[n - 1]]
@@ -293,7 +293,6 @@ class Prefix:
         self._ends += [*ends][1:]
         self._values += values
         self._extras += extras
-        self._views += map(dict.values, members)
         self._items += items
         return True
 
@@ -316,7 +315,6 @@ class Prefix:
             self._steady = False
         self._ends.append(len(self._values))
         self._extras.append(extra)
-        self._views.append(members.values())
         self._items.append(item)
 
     def alike(self, items: list[Any]) -> int:
@@ -330,7 +328,7 @@ class Prefix:
         n = min(len(items), self.link.length)
         same = self._steady and alike == n
         now, known = items[:n], self._items[:n]
-        views = self._views[:n] if same else map(dict.values, map(_MEMBERS, now))
+        views = self._views_of(n) if same else map(dict.values, map(_MEMBERS, now))
         values = self._values
         if n < len(self._items):
             values = values[: self._ends[n - 1] if n else 0]
@@ -344,6 +342,13 @@ class Prefix:
             more = (at for at in range(n) if extras[at] and at not in self._exact)
             return next(more, n)
         return n
+
+    def _views_of(self, n: int) -> list[Any]:
+        with _growing:
+            if len(self._views) < n:
+                rest = self._items[len(self._views) : n]
+                self._views += map(dict.values, map(_MEMBERS, rest))
+            return self._views[:n]
 
     def _differs(self, at: int, item: Any) -> bool:
         known = self._values[self._ends[at - 1] if at else 0 : self._ends[at]]

@@ -49,6 +49,7 @@ _SYSTEM = ROLES.index("system") + 1
 _TAIL = 32  # rows that the first read of a thread asks for
 _NEAR = 64  # rows; a list that is nearer is read in the same call as the checkpoint
 _PAGE = 512  # rows of a page of a list
+_ITEM_BYTES = 256  # that a message takes, about
 _BATCH = 4000  # rows of one append
 _SESSIONS = 1000  # of a page
 _LOCKS = 64  # of threads; two that share one wait for each other
@@ -167,7 +168,7 @@ class _Cursor:
 
 
 class _Known:
-    """What a saver and its clones know of their threads, and the locks of those who write."""
+    """What a saver and its clones know of their threads, and the locks of writers."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # of the members; held for a moment
@@ -326,6 +327,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 self._known.forget_head(key)
                 continue
             lines = {**known.lines, **found.lines} if known else found.lines
+            if known is not None and known.revision == found.revision:
+                return known, lines
             if known is None and not lines and found.next > 1:
                 found = yield from self._read(key)  # none of the saver's rows among so many
                 if found is None:
@@ -343,8 +346,9 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             if header.top and header.top not in lines:  # it was pruned meanwhile
                 self._known.forget_head(key)
                 if damaged == (found.uid, found.revision):
-                    raise Corrupt(f"session {key!r}: message {header.top} is missing, its newest "
-                                  "checkpoint")
+                    raise Corrupt(
+                        f"session {key!r}: message {header.top} is missing, its newest checkpoint"
+                    )
                 damaged = found.uid, found.revision
                 continue
             head = self._head(found, header, lines, known)
@@ -352,9 +356,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             return head, lines
 
     @staticmethod
-    def _head(
-        found: _Got, header: Header, lines: dict[int, bytes], known: _Head | None
-    ) -> _Head:
+    def _head(found: _Got, header: Header, lines: dict[int, bytes], known: _Head | None) -> _Head:
         begin = header.top or header.start
         kept = {
             seq: line
@@ -379,8 +381,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 if found is None or not {link.base, link.seq} <= found.lines.keys():
                     raise (yield from self._gone(key, record, link))
                 lines = found.lines
-            pieces = rows.pieces_of(lines, channel, link)
-            with no_collection(sum(len(data) for _, _, data in pieces)):
+            with no_collection(link.length * _ITEM_BYTES):
+                pieces = rows.pieces_of(lines, channel, link)
                 checkpoint["channel_values"][channel] = self._codec.items(pieces)
         return checkpoint
 
@@ -426,8 +428,9 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         found = [rows.writes_of(own[seq]) for seq in sorted(own) if rows.is_writes(own[seq])]
         writes = [one for one in found if one.checkpoint == record.id]
         made = yield from self._tuple(session, record, writes, lines)
-        values = made.checkpoint["channel_values"]
-        lists = {channel: Prefix(link, values[channel]) for channel, link in record.links.items()}
+        values, links = made.checkpoint["channel_values"], record.links
+        with no_collection(sum(link.length for link in links.values()) * _ITEM_BYTES):
+            lists = {channel: Prefix(link, values[channel]) for channel, link in links.items()}
         self._known.keep_lists(key, head.uid, lists)
         return made
 
