@@ -138,7 +138,7 @@ def test_filters_find_what_the_store_in_memory_finds(store: QuipuStore) -> None:
     filters = [wanted(draw, draw.choice(values)) for _ in range(300)]
     hits = 0
     for filter in [*filters, {"meta": {"kind": "x"}}]:
-        found = []
+        found: list[Any] = []
         for one in both:
             try:
                 items = one.search(("n",), filter=filter, limit=99)

@@ -287,7 +287,8 @@ class Prefix:
             values = [value or _EMPTY[type(value)] for value in values]
         except KeyError:  # such as False
             return False
-        for kind in {*map(type, items)}:
+        kinds: set[Any] = {*map(type, items)}
+        for kind in kinds:
             self._steady = self._steady and not kind.model_config.get("validate_assignment")
         ends = itertools.accumulate(map(len, members), initial=len(self._values))
         self._ends += [*ends][1:]
