@@ -5,13 +5,16 @@ run: QuipuSaver against LangGraph's SqliteSaver here, the thin ones by histories
     make bench-python            or, in the tests' environment: python bench/python/frameworks.py
 
 A conversation of 10, 1,000 and 10,000 messages gets one message more with each put; then its
-newest checkpoint is read, by a saver that knows it and by a new one. Sides take turns in blocks; a
-ratio is the median over the blocks, as in bench.py. "normal" and "default" are bench.py's, too.
+newest checkpoint is read, by a saver that knows it and by a new one; also of a conversation whose
+10,000 messages were put one by one, and of a state of one size at step 10 and at step 10,000. Sides
+take turns in blocks; a ratio is the median over the blocks, as in bench.py. "normal" and "default"
+are bench.py's, too.
 Ends with 1 when a bar is not held."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import pathlib
 import sqlite3
@@ -35,9 +38,17 @@ BLOCKS = {10: 25, 1_000: 9, 10_000: 5}
 CALLS = {10: 8, 1_000: 4, 10_000: 3}
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 
-# (what, mode, messages) -> the least ratio of SqliteSaver's time to ours. Short conversations cost
-# what a commit costs; it waits for the same disk on both sides.
+GROWN = 10_000  # messages that are put one by one, and steps of a state of one size
+EARLY = 10  # a step of these
+FLAT_MAX = 1.5  # a get at the last step against one at that step
+
+# (what, mode, messages) -> the least ratio of SqliteSaver's time to ours. A put by defaults into a
+# short conversation costs what a commit costs; it waits for the same disk on both sides.
 BARS = {
+    ("put", "normal", 10): 1.0,
+    ("get", "normal", 10): 1.0,
+    ("get, grown", "normal", GROWN): 1.0,
+    ("get, grown, new saver", "normal", GROWN): 1.0,
     ("put", "normal", 1_000): 5.0,
     ("put", "normal", 10_000): 20.0,
     ("put", "default", 1_000): 1.0,
@@ -115,8 +126,48 @@ async def part(folder: pathlib.Path, mode: str, size: int, figures: Figures) -> 
     connection.close()
 
 
+async def grown(folder: pathlib.Path, figures: Figures) -> None:
+    """A conversation that was put message by message; its peer, which stores it whole with each
+    step, has the last step only: a get costs it the same."""
+    set_mode("normal")
+    connection = sqlite3.connect(str(folder / "theirs-grown.db"), check_same_thread=False)
+    with quipu.Store(folder / "ours-grown.db", durability="relaxed") as store:
+        talk = Talk(QuipuSaver(store), [])
+        for _ in range(GROWN):
+            last = talk.grown()
+            await talk.put(last)
+        peer = Talk(SqliteSaver(connection), [])
+        await peer.put(last)
+        for what, new in (("get, grown", False), ("get, grown, new saver", True)):
+            turns: list[Side] = [
+                ((what, "sqlitesaver", "normal", GROWN), functools.partial(get, peer, new)),
+                ((what, "quipu", "normal", GROWN), functools.partial(get, talk, new)),
+            ]
+            await take_turns(figures, turns, BLOCKS[GROWN], CALLS[GROWN])
+    connection.close()
+
+
+async def flat(folder: pathlib.Path, figures: Figures) -> None:
+    """A state of one size, read when its thread is young and when it is old."""
+    turns: list[Side] = []
+    with contextlib.ExitStack() as stack:
+        for steps in (EARLY, GROWN):
+            path = folder / f"ours-flat-{steps}.db"
+            store = stack.enter_context(quipu.Store(path, durability="relaxed"))
+            talk = Talk(QuipuSaver(store), [])
+            for _ in range(steps):
+                checkpoint = talk.grown()
+                checkpoint["channel_values"] = {"text": TEXT}
+                await talk.put(checkpoint)
+            key = ("get, one size", f"step {steps}", "normal", GROWN)
+            turns.append((key, functools.partial(get, talk, True)))
+        await take_turns(figures, turns, BLOCKS[10], CALLS[10])
+
+
 async def measure(folder: pathlib.Path) -> Figures:
     figures = Figures()
+    await grown(folder, figures)
+    await flat(folder, figures)
     for mode in ("normal", "default"):
         for size in SIZES:
             await part(folder, mode, size, figures)
@@ -138,6 +189,14 @@ def main() -> None:
                 f"{held:7} {ratio:8.2f} (bar {bar})  {what}, {mode}, {size}: quipu"
                 f" {figures.median(ours, 0):.0f} us, SqliteSaver {figures.median(theirs, 0):.0f} us"
             )
+    late, early = (("get, one size", f"step {at}", "normal", GROWN) for at in (GROWN, EARLY))
+    times = figures.ratio(late, early, 0)
+    missed += times > FLAT_MAX
+    print(
+        f"{'held' if times <= FLAT_MAX else 'MISSED':7} {times:8.2f} (at most {FLAT_MAX})  get of a"
+        f" state of one size, step {GROWN} against step {EARLY}:"
+        f" {figures.median(late, 0):.0f} us, {figures.median(early, 0):.0f} us"
+    )
     missed += histories.judge(thin)
     sys.exit(1 if missed else 0)
 

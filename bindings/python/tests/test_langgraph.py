@@ -90,7 +90,7 @@ def test_a_growing_list_writes_what_it_grew(saver: QuipuSaver) -> None:
     for step in range(400):
         messages = [*messages, *talk(1, len(messages))]
         at = put(saver, {"messages": messages, "step": step}, at)
-        line = next(iter(saver._heads["langgraph:t"].lines.values())) if step else b""
+        line = next(iter(saver._known.heads["langgraph:t"].lines.values())) if step else b""
         sizes.append(len(line))
     assert values(saver)["messages"] == messages
     assert max(sizes[10:]) < 1.2 * min(sizes[10:])
@@ -180,12 +180,12 @@ def test_one_is_not_true() -> None:
     """Python's == says so; a list that was changed from one to the other is another list."""
     items = [HumanMessage("x", additional_kwargs={"n": value}) for value in (1, 1, 1, 1)]
     prefix = Prefix(Link(1, 1, 4), items)
-    assert prefix.common(items) == 4
+    assert prefix.common(items, prefix.alike(items)) == 4
     items[2].additional_kwargs["n"] = True
-    assert prefix.common(items) == 2
+    assert prefix.common(items, prefix.alike(items)) == 2
     items[2].additional_kwargs["n"] = 1
     items[1] = HumanMessage("x", additional_kwargs={"n": 1}, more=2)
-    assert prefix.common(items) == 1
+    assert prefix.common(items, prefix.alike(items)) == 1
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_steps_that_leave_a_list_alone_do_not_make_it_dear(saver: QuipuSaver) ->
         if step % 60 == 0:
             messages = [*messages, *talk(1, len(messages))]
         at = put(saver, {"messages": messages, "step": step}, at)
-    head = saver._heads["langgraph:t"]
+    head = saver._known.heads["langgraph:t"]
     link = quipu._langgraph_rows.record_of(head.lines[head.header.top]).links["messages"]
     assert link.seq - link.base <= ROWS_AN_ITEM * len(messages) + ROWS_MORE
     assert values(saver)["messages"] == messages

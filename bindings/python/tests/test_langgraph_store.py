@@ -104,6 +104,117 @@ def test_a_put_that_another_one_overtakes_is_kept_and_raises_nothing(store: Quip
     assert found is not None and found.value == {"n": 2}
 
 
+def made_up(draw: random.Random, depth: int) -> Any:
+    kinds = 5 if depth else 3
+    kind = draw.randrange(kinds)
+    if kind == 3:
+        return [made_up(draw, depth - 1) for _ in range(draw.randrange(3))]
+    if kind == 4:
+        names = draw.sample(["x", "y", "z"], draw.randrange(1, 4))
+        return {name: made_up(draw, depth - 1) for name in names}
+    return [draw.randrange(3), draw.choice(["x", "y"]), None][kind]
+
+
+def wanted(draw: random.Random, value: Any) -> Any:
+    """A filter that a value may fit: a part of it, or something else."""
+    if isinstance(value, dict):
+        kept = {name: wanted(draw, one) for name, one in value.items() if draw.randrange(3)}
+        return kept if draw.randrange(5) else {**kept, "more": None}
+    if isinstance(value, list):
+        return [wanted(draw, one) for one in value]
+    if isinstance(value, int) and draw.randrange(2):
+        return {draw.choice(["$gt", "$gte", "$lt", "$lte", "$eq", "$ne"]): draw.randrange(3)}
+    return value if draw.randrange(5) else made_up(draw, 1)
+
+
+def test_filters_find_what_the_store_in_memory_finds(store: QuipuStore) -> None:
+    draw = random.Random(5)
+    both: list[BaseStore] = [store, InMemoryStore()]
+    values = [{"a": made_up(draw, 3), "b": made_up(draw, 2)} for _ in range(60)]
+    values.append({"meta": {"kind": "x", "y": 1}})
+    for number, value in enumerate(values):
+        for one in both:
+            one.put(("n",), str(number), value, index=False)
+    filters = [wanted(draw, draw.choice(values)) for _ in range(300)]
+    hits = 0
+    for filter in [*filters, {"meta": {"kind": "x"}}]:
+        found: list[Any] = []
+        for one in both:
+            try:
+                items = one.search(("n",), filter=filter, limit=99)
+                found.append(sorted(item.key for item in items))
+            except (TypeError, ValueError):  # an order of what has none
+                found.append(None)
+        if found[1] is not None:
+            assert found[0] == found[1], filter
+            hits += len(found[1])
+    assert hits > 100
+
+
+def test_other_namespaces_hide_nothing_and_are_not_read(
+    store: QuipuStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1,100 namespaces say the same with fewer words."""
+    for number in range(1100):
+        store.put(("others", str(number)), "k", {"text": "lighthouse"})
+    store.put(("me",), "k", {"text": "the lighthouse by the sea " * 5})
+    store.put(("me", "more"), "k", {"text": "one more lighthouse"})
+    assert isinstance(store.store, quipu.Store)
+    run, listed = store.store._run, [0]
+
+    def counting(asked: Any) -> Any:
+        found = run(asked)
+        if asked.op == lib.QPY_LIST:
+            listed[0] += len(found.sessions)
+        return found
+
+    for one in (store, QuipuStore(store.store)):
+        one.search(("none",))
+        with monkeypatch.context() as patch:
+            patch.setattr(store.store, "_run", counting)
+            listed[0] = 0
+            found = one.search(("me",), query="lighthouse")
+            assert sorted(item.namespace for item in found) == [("me",), ("me", "more")]
+            assert [item.key for item in one.search(("others", "7"), query="lighthouse")] == ["k"]
+            assert one.list_namespaces(prefix=("me",)) == [("me",), ("me", "more")]
+            assert listed[0] < 20
+    assert len(store.search((), limit=2000)) == 1102
+
+
+def test_namespaces_that_were_written_without_lists_are_found(store: QuipuStore) -> None:
+    store.put(("a", "b"), "k", {"n": 1})
+    assert isinstance(store.store, quipu.Store)
+    for session in store.store.list(app_name=store._names_app).sessions:
+        store.store.delete(session.key)
+    other = QuipuStore(store.store)
+    other.put(("a", "c"), "k", {"n": 2})
+    assert {item.namespace for item in other.search(("a",))} == {("a", "b"), ("a", "c")}
+
+
+def test_items_that_change_while_they_are_listed_are_found(
+    store: QuipuStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quipu._langgraph_store._PAGE", 4)
+    for number in range(10):
+        store.put(("n",), str(number), {"n": number})
+    assert isinstance(store.store, quipu.Store)
+    run, pages = store.store._run, [0]
+
+    def changing(asked: Any) -> Any:
+        found = run(asked)
+        if asked.op == lib.QPY_LIST:
+            pages[0] += 1
+            if pages[0] == 2:
+                for number in ("0", "5", "9"):
+                    QuipuStore(store.store).put(("n",), number, {"n": -1})
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.store, "_run", changing)
+        found = store.search(("n",), limit=99)
+    assert sorted(item.key for item in found) == [str(number) for number in range(10)]
+
+
 async def test_it_is_asynchronous_and_loses_nothing(path: pathlib.Path) -> None:
     async with quipu.AsyncStore(path, durability="relaxed") as opened:
         store = QuipuStore(opened)

@@ -1,8 +1,17 @@
 """LangGraph's long-term memory: an item is a session, its value the session's metadata, and what
-can be searched of it the session's message."""
+can be searched of it the session's message. The item's namespace is the session's user. Sessions of
+another app say which namespaces there are: one without messages for each namespace under each of
+its prefixes, which is the user, so that a search reads what its prefix has and nothing else:
+
+    app              user     id
+    langgraph_store  me/a     k      the item ("me", "a") k
+    ....namespaces   me       me/a   below ("me",) is ("me", "a")
+    ....namespaces   me/a     me/a   below ("me", "a") is itself; made last, so that it says all
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from ._fields import Session
 
 _PAGE = 1000
+_LISTED_MAX = 10_000  # namespaces that are remembered
 _HITS = 1000  # messages that a question is answered with, before they are filtered
 _SYSTEM = 6
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -65,16 +75,27 @@ def _texts(value: Mapping[str, Any], index: Any) -> str:
     return "\n".join(found)
 
 
-def _fits(value: dict[str, Any], filter: dict[str, Any] | None) -> bool:
-    for name, wanted in (filter or {}).items():
-        found = value.get(name)
-        orders = isinstance(wanted, dict) and any(key.startswith("$") for key in wanted)
-        for sign, one in wanted.items() if orders else (("$eq", wanted),):
-            if sign not in _ORDER:
-                raise ValueError(f"unsupported operator {sign!r} in the filter of {name!r}")
-            if found is None and sign not in ("$eq", "$ne") or not _ORDER[sign](found, one):
-                return False
-    return True
+def _fits(found: Any, wanted: Any) -> bool:
+    """Whether a value is what a filter wants: of an object the members that the filter names."""
+    if isinstance(wanted, dict):
+        if any(name.startswith("$") for name in wanted):
+            return all(_in_order(found, sign, one) for sign, one in wanted.items())
+        return isinstance(found, dict) and all(
+            _fits(found.get(name), one) for name, one in wanted.items()
+        )
+    if isinstance(wanted, (list, tuple)):
+        return (
+            isinstance(found, (list, tuple))
+            and len(found) == len(wanted)
+            and all(map(_fits, found, wanted))
+        )
+    return bool(found == wanted)
+
+
+def _in_order(found: Any, sign: str, other: Any) -> bool:
+    if sign not in _ORDER:
+        raise ValueError(f"unsupported operator {sign!r} in a filter; give one of {[*_ORDER]}")
+    return not (found is None and sign not in ("$eq", "$ne")) and _ORDER[sign](found, other)
 
 
 def _matches(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
@@ -101,6 +122,9 @@ class QuipuStore(BaseStore):
         self._owned = not isinstance(store, (Store, AsyncStore))
         self.store = store if isinstance(store, (Store, AsyncStore)) else Store(store)
         self._app = app_name
+        self._names_app = f"{app_name}.namespaces"
+        self._listed: dict[str, None] = {}  # namespaces that are known to be listed, by their users
+        self._is_listed = False  # that all of them are
 
     def close(self) -> None:
         """Close the store, if this object opened it."""
@@ -172,44 +196,95 @@ class QuipuStore(BaseStore):
                 revision = (yield _requests.get(key, last=0)).session.revision
             except LOST:
                 revision = _rows.NEW
+            if revision == _rows.NEW:
+                yield from self._list(user)
             try:
                 texts: list[bytes | None] = [key.encode(), *made.texts(), *names, metadata]
-                answer = yield Ask(lib.QPY_ROWS_ADD, texts, [revision])
+                answer = yield Ask(lib.QPY_ROWS_ADD, texts, [revision, 0, 0])
             except LOST:
                 continue  # somebody else was first
             break
         if revision != _rows.NEW:  # what was said before leaves the file
             yield from drop(key, "(replaced)", up_to=answer.numbers[1] - 2)
 
-    def _all(self) -> Step[dict[str, Item]]:
-        """All items, by the keys of their sessions, the one that changed last first."""
-        found: dict[str, Item] = {}
+    def _list(self, user: str) -> Step[None]:
+        """List a namespace under each of its prefixes."""
+        if user in self._listed:
+            return
+        parts = user.split("/")
+        for depth in range(1, len(parts) + 1):
+            above = "/".join(parts[:depth])
+            yield _requests.create(
+                f"{self._names_app}:{above}//{_quoted(user)}",
+                exist_ok=True,
+                app_name=self._names_app,
+                user_id=above,
+                session_id=user,
+            )
+        if len(self._listed) >= _LISTED_MAX:
+            self._listed.clear()
+        self._listed[user] = None
+
+    def _list_all(self) -> Step[None]:
+        """List the namespaces of a store that was written before there were lists."""
+        mark = f"{self._names_app}:"
+        try:
+            yield _requests.get(mark, last=0)
+        except LOST:
+            sessions = yield from self._sessions(self._app)
+            for user in {one.user_id for one in sessions}:
+                yield from self._list(user)
+            yield _requests.create(mark, exist_ok=True, app_name=self._names_app, user_id="")
+        self._is_listed = True
+
+    def _sessions(self, app: str, user: str | None = None) -> Step[list[Session]]:
+        """The sessions of an app, or of one of its users, the one that changed last first. They
+        are read the other way: one that changes meanwhile comes once more instead of not at all."""
+        found: dict[str, Session] = {}
         after: str | None = None
         while True:
-            page = yield _requests.list_(app_name=self._app, after=after, limit=_PAGE)
+            page = yield _requests.list_(
+                app_name=app, user_id=user, after=after, limit=_PAGE, oldest_first=True
+            )
             for one in page.sessions:
+                found.pop(one.key, None)
+                found[one.key] = one
+            after = page.next
+            if not after:
+                return [*found.values()][::-1]
+
+    def _users(self, prefix: tuple[str, ...]) -> Step[list[str | None]]:
+        """The namespaces that begin with a prefix, as users; None for all."""
+        if not prefix:
+            return [None]
+        if not self._is_listed:
+            yield from self._list_all()
+        found = yield from self._sessions(self._names_app, "/".join(map(_quoted, prefix)))
+        return [one.session_id for one in found]
+
+    def _items(self, users: list[str | None]) -> Step[dict[str, Item]]:
+        """The items of namespaces, by the keys of their sessions, the one that changed last
+        first."""
+        found: dict[str, Item] = {}
+        for user in users:
+            sessions = yield from self._sessions(self._app, user)
+            for one in sessions:
                 item = self._item(one)
                 if item is not None:
                     found[one.key] = item
-            after = page.next
-            if not after:
-                return found
+        if len(users) > 1:
+            found = dict(sorted(found.items(), key=lambda one: one[1].updated_at, reverse=True))
+        return found
 
     def _search(self, op: SearchOp) -> Step[list[SearchItem]]:
-        prefix = tuple(op.namespace_prefix)
-        items = yield from self._all()
+        users = yield from self._users(tuple(op.namespace_prefix))
+        items = yield from self._items(users)
         fitting = {
-            key: item
-            for key, item in items.items()
-            if item.namespace[: len(prefix)] == prefix and _fits(item.value, op.filter)
+            key: item for key, item in items.items() if _fits(item.value, op.filter or {})
         }
         scores: dict[str, float | None] = dict.fromkeys(fitting)
         if op.query:
-            hits = yield _requests.recall(op.query, app_name=self._app, limit=_HITS)
-            scores = {}
-            for hit in hits:
-                if hit.session_key in fitting and hit.content != "(replaced)":
-                    scores.setdefault(hit.session_key, hit.score)
+            scores = yield from self._scores(op.query, users, fitting)
         return [
             SearchItem(
                 namespace=fitting[key].namespace,
@@ -222,12 +297,32 @@ class QuipuStore(BaseStore):
             for key, score in [*scores.items()][op.offset : op.offset + op.limit]
         ]
 
+    def _scores(
+        self, query: str, users: list[str | None], fitting: dict[str, Item]
+    ) -> Step[dict[str, float | None]]:
+        """The items that answer a question, best first."""
+        hits: list[Any] = []
+        for user in users:
+            hits += yield _requests.recall(query, app_name=self._app, user_id=user, limit=_HITS)
+        scores: dict[str, float | None] = {}
+        for hit in sorted(hits, key=lambda one: one.score, reverse=True):
+            if hit.session_key in fitting and hit.content != "(replaced)":
+                scores.setdefault(hit.session_key, hit.score)
+        return scores
+
     def _namespaces(self, op: ListNamespacesOp) -> Step[list[tuple[str, ...]]]:
-        items = yield from self._all()
+        conditions = op.match_conditions or ()
+        begins: list[tuple[str, ...]] = [
+            tuple(itertools.takewhile(lambda one: one != "*", one.path))
+            for one in conditions
+            if one.match_type == "prefix"
+        ]
+        users = yield from self._users(max(begins, key=len, default=()))
+        items = yield from self._items(users)
         found = {
             item.namespace
             for item in items.values()
-            if all(_matches(item.namespace, one) for one in op.match_conditions or ())
+            if all(_matches(item.namespace, one) for one in conditions)
         }
         if op.max_depth is not None:
             found = {one[: op.max_depth] for one in found}

@@ -125,8 +125,14 @@ def encoded(text: str) -> bytes:
 
 
 def reading(given: Any) -> str:
-    """What a tool was given or gave, as a text."""
-    return given if isinstance(given, str) else "" if given is None else json.dumps(given)
+    """What a tool was given or gave, as a text for readers: what JSON does not have is said in
+    Python's words."""
+    if given is None or isinstance(given, str):
+        return given or ""
+    try:
+        return json.dumps(given, default=str)
+    except (TypeError, ValueError):  # names that are no texts
+        return str(given)
 
 
 def langchain_row(message: Any) -> tuple[int, bytes, list[Call]]:

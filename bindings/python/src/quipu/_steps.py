@@ -63,10 +63,16 @@ async def adrive(store: Store | AsyncStore, step: Step[T]) -> T:
 
 
 def drop(key: str, summary: str, *, up_to: int) -> Step[None]:
-    """Replace the messages up to a number by a summary and remove them. Another writer may have
-    done it already, and further, so that nothing is left to cover."""
+    """Replace the messages up to a number by a summary and remove them. Another caller may have
+    done it already, and further, or have died before it removed them."""
     try:
-        yield _requests.compact(key, summary, up_to=up_to)
+        try:
+            yield _requests.compact(key, summary, up_to=up_to)
+        except Invalid:  # nothing is left to cover
+            at = (yield _requests.get(key, last=0)).session.compacted_seq
+            newest = (yield _requests.get(key, after=at - 1, before=at + 1)).messages
+            if [one.content for one in newest] != [summary]:
+                return  # the user's own compaction covers messages that are not to go
         yield _requests.prune(key)
     except (*LOST, Invalid):
         pass

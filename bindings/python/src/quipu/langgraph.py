@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ._requires import require
 
@@ -27,7 +26,7 @@ from langgraph.checkpoint.base import (
 from . import _requests
 from . import _langgraph_rows as rows
 from ._build import no_collection
-from ._errors import NotFound
+from ._errors import Corrupt, NotFound
 from ._langgraph_store import QuipuStore
 from ._langgraph_rows import Codec, Header, Link, Prefix, Record, Writes
 from ._native import lib
@@ -49,7 +48,10 @@ _SYSTEM = ROLES.index("system") + 1
 _TAIL = 32  # rows that the first read of a thread asks for
 _NEAR = 64  # rows; a list that is nearer is read in the same call as the checkpoint
 _PAGE = 512  # rows of a page of a list
+_ITEM_BYTES = 256  # that a message takes, about
 _BATCH = 4000  # rows of one append
+_SESSIONS = 1000  # of a page
+_LOCKS = 64  # of threads; two that share one wait for each other
 _CACHED_THREADS = 128  # whose newest rows are kept...
 _CACHED_ITEMS = 50_000  # ...and how many messages of their lists
 
@@ -72,6 +74,7 @@ class _Head(NamedTuple):
     header: Header
     record: Record | None  # the checkpoint `header.top`
     lines: dict[int, bytes]
+    before: tuple[str, int] = "", 0  # a checkpoint before that one, and its row
 
     @property
     def top_id(self) -> str:
@@ -117,36 +120,100 @@ class _Session:
 
 
 class _Cursor:
-    """A walk through the checkpoints of a session, newest first."""
+    """A walk through the checkpoints of a session, by their ids, greatest first. It reads rows from
+    the newest back: of a checkpoint that came in order all before it have smaller ids, so that what
+    was read with a greater id than the last such one can be given away."""
 
-    def __init__(self, session: _Session) -> None:
+    def __init__(self, session: _Session, bound: str | None = None) -> None:
         self.session = session
+        self.bound = bound  # greater ids are not asked for
         self.start = 0  # the first row that counts
         self.before = 0  # rows from here on were read; 0: none
+        self.page = _NEAR  # rows to read next
         self.done = False
-        self.found: list[tuple[Record, int]] = []  # oldest first, taken from the end
+        self.floor: str | None = None  # what was not read has no greater id
+        self.found: list[tuple[Record, int]] = []  # smallest id first, taken from the end
         self.writes: dict[str, list[tuple[int, Writes]]] = {}
-        self.lines: dict[int, bytes] = {}
         self.seen: set[str] = set()
 
+    @property
+    def ready(self) -> bool:
+        """Whether the greatest id is known, of those that were not given away."""
+        if not self.found:
+            return False
+        return self.done or (self.floor is not None and self.found[-1][0].id >= self.floor)
+
     def take(self, lines: dict[int, bytes]) -> None:
-        """Note a page of rows."""
-        found: dict[str, tuple[Record, int]] = {}
+        """Note rows, which come before those that were noted."""
         for seq in sorted(lines, reverse=True):
             line = lines[seq]
-            if line[:1] == b"W":
+            if not rows.counts(line, self.start):
+                continue
+            if rows.is_writes(line):
                 writes = rows.writes_of(line)
                 self.writes.setdefault(writes.checkpoint, []).append((seq, writes))
                 continue
             record = rows.record_of(line)
             if record.id not in self.seen:  # the newest of several counts
                 self.seen.add(record.id)
-                found[record.id] = record, seq
-        self.found = sorted(found.values(), key=lambda one: one[0].id) + self.found
+                self.found.append((record, seq))
+            if rows.in_order(seq, line, self.start):
+                self.floor = record.id
+        self.found.sort(key=lambda one: one[0].id)
 
     def writes_for(self, id: str) -> list[Writes]:
         """The writes of a checkpoint, oldest first."""
         return [writes for _, writes in sorted(self.writes.get(id, []), key=lambda one: one[0])]
+
+
+class _Known:
+    """What a saver and its clones know of their threads, and the locks of writers."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # of the members; held for a moment
+        self.heads: OrderedDict[str, _Head] = OrderedDict()
+        self.lists: OrderedDict[str, tuple[tuple[int, int], dict[str, Prefix]]] = OrderedDict()
+        self.items = 0  # messages in them
+        self.turns: weakref.WeakValueDictionary[tuple[int, str], asyncio.Lock] = (
+            weakref.WeakValueDictionary()
+        )
+        self._locks = [threading.Lock() for _ in range(_LOCKS)]
+
+    def lock_of(self, key: str) -> threading.Lock:
+        """Held by a thread that writes to a session, so that writers do not conflict."""
+        return self._locks[hash(key) % _LOCKS]
+
+    def keep(self, key: str, head: _Head) -> None:
+        """Keep the newest rows of a session."""
+        with self.lock:
+            self.heads[key] = head
+            self.heads.move_to_end(key)
+            while len(self.heads) > _CACHED_THREADS:
+                self.heads.popitem(last=False)
+
+    def keep_lists(self, key: str, uid: tuple[int, int], lists: dict[str, Prefix]) -> None:
+        """Keep what the lists of a session were, so that the next step can see what changed."""
+        with self.lock:
+            _, before = self.lists.pop(key, (uid, {}))
+            self.items += _length(lists) - _length(before)
+            self.lists[key] = uid, lists
+            while len(self.lists) > 1 and (
+                len(self.lists) > _CACHED_THREADS or self.items > _CACHED_ITEMS
+            ):
+                _, (_, gone) = self.lists.popitem(last=False)
+                self.items -= _length(gone)
+
+    def forget_head(self, key: str) -> None:
+        """Read the newest rows of a session again."""
+        with self.lock:
+            self.heads.pop(key, None)
+
+    def forget(self, key: str) -> None:
+        """Know nothing of a session."""
+        with self.lock:
+            self.heads.pop(key, None)
+            _, gone = self.lists.pop(key, ((0, 0), {}))
+            self.items -= _length(gone)
 
 
 class _Plan(NamedTuple):
@@ -177,13 +244,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         self._owned = not isinstance(store, (Store, AsyncStore))
         self.store = store if isinstance(store, (Store, AsyncStore)) else Store(store)
         self._app = app_name
-        self._lock = threading.RLock()
-        self._heads: OrderedDict[str, _Head] = OrderedDict()
-        self._lists: OrderedDict[str, tuple[tuple[int, int], dict[str, Prefix]]] = OrderedDict()
-        self._items = 0  # messages in them
-        self._turns: weakref.WeakValueDictionary[tuple[int, str], asyncio.Lock] = (
-            weakref.WeakValueDictionary()
-        )
+        self._known = _Known()  # which clones share: see with_allowlist()
         self._made: tuple[Any, Codec] | None = None
 
     def close(self) -> None:
@@ -217,15 +278,15 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
     async def _adrive(self, step: Step[T]) -> T:
         return await adrive(self.store, step)
 
-    def _write(self, step: Step[T]) -> T:
-        with self._lock:  # so that writers of one process do not conflict
+    def _write(self, key: str, step: Step[T]) -> T:
+        with self._known.lock_of(key):
             return self._drive(step)
 
     async def _awrite(self, key: str, step: Step[T]) -> T:
         place = id(asyncio.get_running_loop()), key
-        turn = self._turns.get(place)
+        turn = self._known.turns.get(place)
         if turn is None:
-            turn = self._turns[place] = asyncio.Lock()
+            turn = self._known.turns[place] = asyncio.Lock()
         async with turn:
             return await self._adrive(step)
 
@@ -251,71 +312,62 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def _fresh(self, key: str, back: int = 0) -> Step[tuple[_Head, dict[int, bytes]] | None]:
         """The newest rows of a session, and all those from number `back` on that were read."""
+        damaged: object = None
         while True:
-            known = self._heads.get(key)
+            known = self._known.heads.get(key)
             if known is None:
                 found = yield from self._read(key, last=_TAIL)
             else:
                 found = yield from self._read(key, after=(back or known.next) - 1)
             if found is None:
-                self._heads.pop(key, None)
+                self._known.forget_head(key)
                 return None
             if known is not None and known.uid != found.uid:
-                self._heads.pop(key, None)
+                self._known.forget_head(key)
                 continue
             lines = {**known.lines, **found.lines} if known else found.lines
-            newest = max((seq for seq in lines), default=0)
-            if known is None and newest == 0 and found.next > 1:
+            if known is not None and known.revision == found.revision:
+                return known, lines
+            if known is None and not lines and found.next > 1:
                 found = yield from self._read(key)  # none of the saver's rows among so many
                 if found is None:
                     return None
-                lines, newest = found.lines, max(found.lines, default=0)
-            if newest == 0:
-                head = _Head(found.uid, found.revision, found.next, _NEW.header, None, {})
-                return head, lines
-            header = rows.header_of(lines[newest])
-            start = header.top or header.start
-            if start not in lines or start < min(lines):
-                more = yield from self._read(key, after=start - 1)
+                lines = found.lines
+            if not lines:
+                return _Head(found.uid, found.revision, found.next, _NEW.header, None, {}), {}
+            header = rows.header_of(lines[max(lines)])._replace(earlier=0)
+            begin = header.top or header.start
+            if begin not in lines or begin < min(lines):
+                more = yield from self._read(key, after=begin - 1)
                 if more is None or more.uid != found.uid:
                     continue
                 lines = {**more.lines, **lines}
-            if header.top and header.top not in lines:
-                self._heads.pop(key, None)  # it was pruned meanwhile
+            if header.top and header.top not in lines:  # it was pruned meanwhile
+                self._known.forget_head(key)
+                if damaged == (found.uid, found.revision):
+                    raise Corrupt(
+                        f"session {key!r}: message {header.top} is missing, its newest checkpoint"
+                    )
+                damaged = found.uid, found.revision
                 continue
-            kept = {seq: line for seq, line in lines.items() if seq >= start}
-            if known is not None and known.header.top == header.top:
-                record = known.record
-            else:
-                record = rows.record_of(kept[header.top]) if header.top else None
-            head = _Head(found.uid, found.revision, found.next, header, record, kept)
-            self._keep(key, head)
+            head = self._head(found, header, lines, known)
+            self._known.keep(key, head)
             return head, lines
 
-    def _keep(self, key: str, head: _Head) -> None:
-        with self._lock:
-            self._heads[key] = head
-            self._heads.move_to_end(key)
-            while len(self._heads) > _CACHED_THREADS:
-                self._heads.popitem(last=False)
-
-    def _keep_lists(self, key: str, uid: tuple[int, int], lists: dict[str, Prefix]) -> None:
-        """Keep what the lists of a session were, so that the next step can see what changed."""
-        with self._lock:
-            _, before = self._lists.pop(key, (uid, {}))
-            self._items += _length(lists) - _length(before)
-            self._lists[key] = uid, lists
-            while len(self._lists) > 1 and (
-                len(self._lists) > _CACHED_THREADS or self._items > _CACHED_ITEMS
-            ):
-                _, (_, gone) = self._lists.popitem(last=False)
-                self._items -= _length(gone)
-
-    def _forget(self, key: str) -> None:
-        with self._lock:
-            self._heads.pop(key, None)
-            _, gone = self._lists.pop(key, ((0, 0), {}))
-            self._items -= _length(gone)
+    @staticmethod
+    def _head(found: _Got, header: Header, lines: dict[int, bytes], known: _Head | None) -> _Head:
+        begin = header.top or header.start
+        kept = {
+            seq: line
+            for seq, line in lines.items()
+            if seq >= begin and rows.counts(line, header.start)
+        }
+        if known is not None and known.header.top == header.top:
+            record, before = known.record, known.before
+        else:
+            record = rows.record_of(kept[header.top]) if header.top else None
+            before = (known.top_id, known.header.top) if known is not None else ("", 0)
+        return _Head(found.uid, found.revision, found.next, header, record, kept, before)
 
     def _values(self, key: str, record: Record, lines: dict[int, bytes]) -> Step[Checkpoint]:
         """A checkpoint with its values; rows of its lists that are not there are read."""
@@ -323,15 +375,26 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         for channel, link in record.links.items():
             if link.base not in lines or link.seq not in lines:
                 found = yield from self._read(
-                    key, after=link.base - 1, before=link.seq + 1, kinds=b"D"
+                    key, after=link.base - 1, before=link.seq + 1, kinds=b"Dd"
                 )
                 if found is None or not {link.base, link.seq} <= found.lines.keys():
-                    raise NotFound(f"the checkpoint {record.id!r} was pruned while it was read")
+                    raise (yield from self._gone(key, record, link))
                 lines = found.lines
-            pieces = rows.pieces_of(lines, channel, link)
-            with no_collection(sum(len(data) for _, _, data in pieces)):
+            with no_collection(link.length * _ITEM_BYTES):
+                pieces = rows.pieces_of(lines, channel, link)
                 checkpoint["channel_values"][channel] = self._codec.items(pieces)
         return checkpoint
+
+    def _gone(self, key: str, record: Record, link: Link) -> Step[Exception]:
+        """Why rows of a list are not there."""
+        self._known.forget(key)
+        fresh = yield from self._fresh(key)
+        if fresh is None or fresh[0].header.start > link.base:
+            return NotFound(f"the checkpoint {record.id!r} was pruned while it was read")
+        return Corrupt(
+            f"session {key!r}: messages from {link.base} to {link.seq} are missing, a list of the"
+            f" checkpoint {record.id!r}; a cap or a prune of the store's has removed them"
+        )
 
     def _tuple(
         self, session: _Session, record: Record, writes: Sequence[Writes], lines: dict[int, bytes]
@@ -355,36 +418,25 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             return None
         head, lines = fresh
         if wanted is None or wanted == head.top_id:
-            if head.record is None:
-                return None
-            record = head.record
+            record, own = head.record, head.lines
         else:
-            found = yield from self._find(key, head, wanted)
-            if found is None:
-                return None
-            record, lines = found
-        writes = [
-            one
-            for one in (
-                rows.writes_of(lines[seq]) for seq in sorted(lines) if _is_writes(lines[seq])
-            )
-            if one.checkpoint == record.id
-        ]
+            record, own = yield from self._find(key, head, wanted)
+            lines = own
+        if record is None:
+            return None
+        found = [rows.writes_of(own[seq]) for seq in sorted(own) if rows.is_writes(own[seq])]
+        writes = [one for one in found if one.checkpoint == record.id]
         made = yield from self._tuple(session, record, writes, lines)
-        self._keep_lists(
-            key,
-            head.uid,
-            {
-                channel: Prefix(link, cast("Any", made.checkpoint["channel_values"][channel]))
-                for channel, link in record.links.items()
-            },
-        )
+        values, links = made.checkpoint["channel_values"], record.links
+        with no_collection(sum(link.length for link in links.values()) * _ITEM_BYTES):
+            lists = {channel: Prefix(link, values[channel]) for channel, link in links.items()}
+        self._known.keep_lists(key, head.uid, lists)
         return made
 
     def _near(self, key: str) -> int:
         """From where to read so that one call brings the newest checkpoint and its lists; 0: from
         where it ended, since the lists are long."""
-        known = self._heads.get(key)
+        known = self._known.heads.get(key)
         if known is None or known.record is None:
             return 0
         low = min((one.base for one in known.record.links.values()), default=known.next)
@@ -392,42 +444,87 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def _find(
         self, key: str, head: _Head, wanted: str
-    ) -> Step[tuple[Record, dict[int, bytes]] | None]:
-        """A checkpoint by its id, with the rows around it that have its writes."""
+    ) -> Step[tuple[Record | None, dict[int, bytes]]]:
+        """A checkpoint by its id, with rows that have all its writes."""
         low, high = head.header.start, head.next
-        if head.header.ordered and wanted < head.top_id:
-            low, high = yield from self._halve(key, low, head.header.top + 1, wanted)
+        late: dict[int, bytes] = {}
+        if wanted > head.top_id:
+            return None, {}
+        if head.header.ordered:
+            low, high = yield from self._halve(key, head, wanted)
+            late = yield from self._late(key, head, high)
         found = yield from self._read(key, after=low - 1, before=high)
         if found is None:
-            return None
-        lines = found.lines
-        seqs = [seq for seq in sorted(lines) if not _is_writes(lines[seq])]
-        records = {seq: rows.record_of(lines[seq]) for seq in seqs}
-        at = max((seq for seq in seqs if records[seq].id == wanted), default=0)
-        if not at:
-            return None
-        while head.header.ordered and at == seqs[-1] and high <= head.header.top:
-            more = yield from self._read(key, after=high - 1, before=high + _NEAR)
-            if more is None:
-                return None
-            lines = {**lines, **more.lines}
-            high += _NEAR
-            seqs += [seq for seq in sorted(more.lines) if not _is_writes(more.lines[seq])]
-        return records[at], lines
+            return None, {}
+        lines = {
+            seq: line
+            for seq, line in {**found.lines, **late}.items()
+            if rows.counts(line, head.header.start)
+        }
+        for seq in sorted(lines, reverse=True):  # the newest of several counts
+            if not rows.is_writes(lines[seq]):
+                record = rows.record_of(lines[seq])
+                if record.id == wanted:
+                    return record, lines
+        return None, {}
 
-    def _halve(self, key: str, low: int, high: int, wanted: str) -> Step[tuple[int, int]]:
-        """Narrow down, by the order of ids, between which rows a checkpoint is."""
+    def _halve(self, key: str, head: _Head, wanted: str) -> Step[tuple[int, int]]:
+        """Between which rows a checkpoint and its writes are, but for those that came late: from
+        the newest one in order whose id is not greater to some rows after one whose id is."""
+        begin, low = head.header.start, head.header.start
+        high = head.header.top or head.next
+        if wanted >= head.top_id:
+            return high, head.next
         while high - low > 2 * _NEAR:
             middle = (low + high) // 2
-            found = yield from self._read(key, middle - 1, middle + _NEAR, kinds=b"CD")
-            if found is None or not found.lines:
-                break  # only writes there: all of it is read
-            at = min(found.lines)
-            if rows.record_of(found.lines[at]).id <= wanted:
-                low = at
-            else:
+            seq, record = yield from self._before(key, head.header.start, middle, high)
+            if record is None:
                 high = middle
-        return low, high
+            elif record[0].id <= wanted:
+                begin, low = record[1], seq + 1
+            else:
+                high = record[1]
+        return begin, min(high + _NEAR, head.next)
+
+    def _before(
+        self, key: str, start: int, low: int, high: int
+    ) -> Step[tuple[int, tuple[Record, int] | None]]:
+        """The first of some rows that says which checkpoint was the newest then, and that one."""
+        width = _NEAR
+        while low < high:
+            found = yield from self._read(
+                key, after=low - 1, before=min(low + width, high), kinds=b"CDWcdw"
+            )
+            lines = found.lines if found else {}
+            for seq in sorted(lines):
+                header = rows.header_of(lines[seq])
+                at = header.top
+                if header.start < start:
+                    at = 0 if rows.is_writes(lines[seq]) else seq
+                if not at or not rows.counts(lines[seq], start):
+                    continue
+                if at not in lines:
+                    one = yield from self._read(key, after=at - 1, before=at + 1)
+                    lines = {**lines, **one.lines} if one else lines
+                if at in lines:
+                    return seq, (rows.record_of(lines[at]), at)
+            low, width = low + width, 2 * width
+        return high, None
+
+    def _late(self, key: str, head: _Head, low: int) -> Step[dict[int, bytes]]:
+        """The rows from a number on that came late."""
+        made: dict[int, bytes] = {}
+        lines = head.lines
+        at = head.header.late
+        while at >= low and at > 0:
+            if at not in lines:
+                found = yield from self._read(key, after=max(low, at - _NEAR) - 1, before=at + 1)
+                lines = found.lines if found else {}
+                if at not in lines:  # it was pruned meanwhile
+                    break
+            made[at] = lines[at]
+            at = rows.header_of(lines[at]).earlier
+        return made
 
     # ---- writing ---------------------------------------------------------------------------------
 
@@ -445,25 +542,25 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 session.thread.encode(),
                 session.id.encode(),
             ],
-            [head.revision],
+            [head.revision, *head.uid],
         )
-        revision, following = answer.numbers
-        return _Head(head.uid, revision, following, *head[3:])
+        revision, following, _, low, high = answer.numbers
+        return head._replace(uid=(low, high), revision=revision, next=following)
 
     def _retry(self, session: _Session, change: Callable[[_Head], Step[T]]) -> Step[T]:
         """Make a change behind the newest rows, again when somebody else was first."""
         key = session.key
         while True:
-            head = self._heads.get(key)
+            head = self._known.heads.get(key)
             try:
                 if head is None:
                     fresh = yield from self._fresh(key)
                     head = fresh[0] if fresh else _NEW
                 return (yield from change(head))
             except LOST:
-                self._forget(key)
+                self._known.forget(key)
             except BaseException:
-                self._forget(key)
+                self._known.forget(key)
                 raise
 
     def _plan(
@@ -483,50 +580,58 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         new: list[Any] = []
         grown: dict[str, tuple[Prefix | None, int, list[Any]]] = {}
         for channel, value in checkpoint["channel_values"].items():
-            if rows.grows(value):
+            same = lists.get(channel) if type(value) is list else None
+            alike = same.alike(value) if same else 0
+            if rows.grows(value, alike):
                 del inline[channel]
-                same = lists.get(channel)
-                kept = same.common(value) if same else 0
+                kept = same.common(value, alike) if same else 0
                 grown[channel] = same, kept, value
                 new += value[kept:]
         new = new[-rows.SAID_MAX :] if codec.plain else []
         seq = head.next + max(0, len(new) - 1)
         links: dict[str, Link] = {}
         pieces: dict[str, list[Any]] = {}
-        after: dict[str, Prefix] = {}
+        grown_lists: dict[str, Prefix] = {}
         for channel, (same, kept, value) in grown.items():
             if same and kept == len(value) == same.link.length:
-                links[channel], after[channel] = same.link, same
+                links[channel], grown_lists[channel] = same.link, same
                 continue
             link, keep, previous = Link(seq, seq, len(value)), 0, 0
             if same and rows.goes_on(same.link, seq, kept, len(value)):
                 link, keep, previous = Link(seq, same.link.base, len(value)), kept, same.link.seq
             pieces[channel] = [previous, keep, *codec.dumps(value[keep:])]
             links[channel] = link
-            after[channel] = Prefix(link, value, same, kept)
+            grown_lists[channel] = Prefix(link, value, same, kept)
         body = codec.dumps({**checkpoint, "channel_values": inline})
         id = checkpoint["id"]
-        header = head.header
+        record = Record(id, parent, metadata, body, links)
         newest = id >= head.top_id
-        if newest:
-            header = Header(seq, header.start, header.ordered)
-        else:
-            header = header._replace(ordered=False)
-        record: Record | None = Record(id, parent, metadata, body, links)
-        line = rows.record_line(header, cast("Record", record), pieces)
+        header = head.header._replace(top=seq) if newest else _later(head.header, seq)
+        line = rows.record_line(header, record, pieces)
         made = [rows.said(one) for one in new]
         role, text, _, event, calls = made.pop() if made else _silent(b"")
         made.append((role, text, rows.extra_of(line), event, calls))
-        own = {seq: line}
-        for _, earlier in sorted(head.lines.items()):
-            to = rows.writes_of(earlier).checkpoint if _is_writes(earlier) else ""
-            if to == id or (newest and to > id):
-                line = rows.with_header(earlier, header)
-                own[head.next + len(made)] = line
-                made.append(_silent(line))
-        if not newest:
-            record, own = head.record, {**head.lines, **own}
-        return _Plan(made, _Head(head.uid, head.revision, head.next, header, record, own), after)
+        header = header._replace(earlier=0)
+        after = head._replace(header=header, lines={**head.lines, seq: line})
+        if newest:
+            early = self._early(head, id)
+            own = {seq: line}
+            for earlier in early:
+                own[head.next + len(made)] = rows.with_header(earlier, header)
+                made.append(_silent(own[head.next + len(made)]))
+            before = head.before if id == head.top_id else (head.top_id, head.header.top)
+            after = after._replace(record=record, lines=own, before=before)
+        return _Plan(made, after, grown_lists)
+
+    @staticmethod
+    def _early(head: _Head, id: str) -> list[bytes]:
+        """Writes that were stored before the checkpoint that is now the newest one, to it or to a
+        later one, oldest first; they follow it."""
+        return [
+            line
+            for _, line in sorted(head.lines.items())
+            if rows.is_writes(line) and rows.writes_of(line).checkpoint >= id
+        ]
 
     def _put(
         self,
@@ -539,17 +644,17 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         parent = _given(config).get("checkpoint_id")
 
         def change(head: _Head) -> Step[RunnableConfig]:
-            uid, lists = self._lists.get(session.key, (head.uid, {}))
-            if lists:
-                start = head.header.start if uid == head.uid else head.next
-                lists = {name: one for name, one in lists.items() if one.link.base >= start}
+            uid, lists = self._known.lists.get(session.key, (head.uid, {}))
+            start = head.header.start
+            lists = {
+                name: one
+                for name, one in lists.items()
+                if uid == head.uid and one.link.base >= start
+            }
             plan = self._plan(session, head, checkpoint, given, parent, lists)
             after = yield from self._add(session, plan.head, plan.rows)
-            if head.revision < 0:
-                self._forget(session.key)  # its uid is not known yet
-            else:
-                self._keep(session.key, after)
-                self._keep_lists(session.key, head.uid, plan.lists)
+            self._known.keep(session.key, after)
+            self._known.keep_lists(session.key, after.uid, plan.lists)
             return session.config(checkpoint["id"])
 
         return (yield from self._retry(session, change))
@@ -576,16 +681,14 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         )
 
         def change(head: _Head) -> Step[None]:
-            header = head.header
-            if id < head.top_id:  # behind others' rows: it is no longer beside its checkpoint
-                header = header._replace(ordered=False)
+            header, (near, seq) = head.header, head.before
+            if id < head.top_id and (id != near or head.next - seq >= _NEAR):
+                header = _later(header, head.next)  # a reader does not find it beside the others
             line = rows.writes_line(header, given)
             after = yield from self._add(session, head, [_silent(line)])
-            if head.revision < 0:
-                self._forget(session.key)
-            else:
-                lines = {**head.lines, head.next: line}
-                self._keep(session.key, after._replace(header=header, lines=lines))
+            lines = {**head.lines, head.next: line}
+            header = header._replace(earlier=0)
+            self._known.keep(session.key, after._replace(header=header, lines=lines))
 
         yield from self._retry(session, change)
 
@@ -593,33 +696,38 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def _sessions(self, thread: str | None) -> Step[list[tuple[_Session, int]]]:
         """The sessions of a thread, or of all, with the number of their last message."""
-        found: list[tuple[_Session, int]] = []
+        found: dict[str, tuple[_Session, int]] = {}
         after: str | None = None
         while True:
+            # Oldest first: one that changes meanwhile comes once more instead of not at all.
             page = yield _requests.list_(
-                app_name=self._app, user_id=thread, after=after, limit=1000
+                app_name=self._app,
+                user_id=thread,
+                after=after,
+                limit=_SESSIONS,
+                oldest_first=True,
             )
             for one in page.sessions:
                 session = _Session(self._app, one.user_id, one.session_id[1:])
                 if one.key == session.key:  # else it is another program's
-                    found.append((session, one.next_seq - 1))
+                    found[one.key] = session, one.next_seq - 1
             after = page.next
             if not after:
-                return found
+                return [*found.values()]
 
-    def _cursors(self, config: RunnableConfig | None) -> Step[list[_Cursor]]:
+    def _cursors(self, config: RunnableConfig | None, bound: str | None) -> Step[list[_Cursor]]:
         if config is None or "thread_id" not in _given(config):
             sessions = yield from self._sessions(None)
         elif "checkpoint_ns" not in _given(config):
             sessions = yield from self._sessions(str(_given(config)["thread_id"]))
         else:
-            return [_Cursor(self._session(config))]
-        return [_Cursor(session) for session, _ in sessions]
+            return [_Cursor(self._session(config), bound)]
+        return [_Cursor(session, bound) for session, _ in sessions]
 
     def _fill(self, cursor: _Cursor) -> Step[None]:
         """Read until the cursor has a checkpoint or its session has no more."""
         key = cursor.session.key
-        while not cursor.found and not cursor.done:
+        while not cursor.ready and not cursor.done:
             if not cursor.before:
                 fresh = yield from self._fresh(key)
                 if fresh is None:
@@ -628,16 +736,15 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 head = fresh[0]
                 cursor.start = head.header.start
                 cursor.before = head.next
-                if not head.header.ordered:
-                    everything = yield from self._read(key, after=cursor.start - 1)
-                    cursor.take(everything.lines if everything else {})
-                    cursor.done = True
-                    return
-            after = max(cursor.start, cursor.before - _PAGE)
+                if cursor.bound is not None and head.header.ordered:
+                    _, cursor.before = yield from self._halve(key, head, cursor.bound)
+                    cursor.take((yield from self._late(key, head, cursor.before)))
+            after = max(cursor.start, cursor.before - cursor.page)
             found = yield from self._read(key, after=after - 1, before=cursor.before)
-            cursor.take(found.lines if found else {})
             cursor.before = after
+            cursor.page = min(2 * cursor.page, _PAGE)
             cursor.done = found is None or after <= cursor.start
+            cursor.take(found.lines if found else {})
 
     def _following(
         self,
@@ -652,11 +759,11 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             for cursor in cursors:
                 yield from self._fill(cursor)
             best = max(
-                (one for one in cursors if one.found),
+                (one for one in cursors if one.ready),
                 key=lambda one: one.found[-1][0].id,
                 default=None,
             )
-            if best is None:
+            if best is None or (wanted is not None and best.found[-1][0].id < wanted):
                 return None
             record, _ = best.found.pop()
             writes = best.writes_for(record.id)
@@ -672,7 +779,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
     def _delete_thread(self, thread: str) -> Step[None]:
         sessions = yield from self._sessions(thread)
         for session, _ in sessions:
-            self._forget(session.key)
+            self._known.forget(session.key)
             yield _requests.delete(session.key)
 
     def _copy_thread(self, source: str, target: str) -> Step[None]:
@@ -690,76 +797,98 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def _rewrite(self, session: _Session, keep: Callable[[Record, _Head], bool]) -> Step[None]:
         """Keep some checkpoints of a session and remove the others from the file. Those that stay
-        are appended again; a last row then says that what was before does not count, and that is
-        removed. Until that row is stored, nothing is changed for a reader."""
+        are appended again, as copies; a last row then says that what was before does not count, and
+        that is removed. Until that row is stored, nothing is changed for a reader: copies count for
+        nobody, and those of a rewrite that died go with the next one."""
         key = session.key
 
         def change(head: _Head) -> Step[int]:
             found = yield from self._read(key, after=head.header.start - 1)
             cursor = _Cursor(session)
+            cursor.start = head.header.start
             cursor.take(found.lines if found else {})
             kept = [record for record, _ in cursor.found if keep(record, head)]
             if not found or len(kept) == len(cursor.found):
-                return 0
+                return head.header.start - 1  # what does not count may still be there
             if not kept:
                 yield _requests.delete(key)
-                self._forget(key)
+                self._known.forget(key)
                 return 0
-            begin = head.next
-            virtual = head._replace(header=Header(0, begin, True), record=None, lines={})
-            lists: dict[str, Prefix] = {}
-            made: list[rows.Row] = []
-            for record in kept:
-                checkpoint = yield from self._values(key, record, found.lines)
-                plan = self._plan(
-                    session, virtual, checkpoint, record.metadata, record.parent, lists
-                )
-                made += plan.rows
-                lists = plan.lists
-                virtual = plan.head._replace(next=begin + len(made))
-                for writes in cursor.writes_for(record.id):
-                    line = rows.writes_line(virtual.header, writes)
-                    made.append(_silent(line))
-                virtual = virtual._replace(next=begin + len(made))
-            for id in sorted(one for one in cursor.writes if one > head.top_id):
-                for writes in cursor.writes_for(id):  # to a checkpoint that is still to come
-                    made.append(_silent(rows.writes_line(virtual.header, writes)))
-            made = [_with_header(row, head.header) for row in made]
+            made, last = yield from self._copies(session, head, found.lines, cursor, kept)
             nothing = Writes("", "", "", False, [])
-            made.append(_silent(rows.writes_line(virtual.header, nothing)))
+            made.append(_silent(rows.writes_line(last, nothing)))
             at = head
             for first in range(0, len(made), _BATCH):
                 at = yield from self._add(session, at, made[first : first + _BATCH])
-            self._forget(key)
-            return begin - 1
+            self._known.forget(key)
+            return head.next - 1
 
         covered = yield from self._retry(session, change)
         if covered:
             yield from drop(key, "Earlier checkpoints were removed.", up_to=covered)
-            self._forget(key)
+            self._known.forget(key)
 
-    def _prune(self, threads: Sequence[str], strategy: str) -> Step[None]:
+    def _copies(
+        self,
+        session: _Session,
+        head: _Head,
+        lines: dict[int, bytes],
+        cursor: _Cursor,
+        kept: list[Record],
+    ) -> Step[tuple[list[rows.Row], Header]]:
+        """Rows of the checkpoints that stay, with their writes, and what the one behind them says
+        of all."""
+        begin = head.next
+        virtual = head._replace(header=Header(0, begin, True), record=None, lines={})
+        lists: dict[str, Prefix] = {}
+        made: list[rows.Row] = []
+        for record in kept:
+            checkpoint = yield from self._values(session.key, record, lines)
+            plan = self._plan(session, virtual, checkpoint, record.metadata, record.parent, lists)
+            made += plan.rows
+            lists = plan.lists
+            for writes in cursor.writes_for(record.id):
+                made.append(_silent(rows.writes_line(head.header, writes)))
+            virtual = plan.head._replace(next=begin + len(made))
+        for id in sorted(one for one in cursor.writes if one > head.top_id):
+            for writes in cursor.writes_for(id):  # to a checkpoint that is still to come
+                made.append(_silent(rows.writes_line(head.header, writes)))
+        return [_copied(row, head.header) for row in made], virtual.header
+
+    def _prunes(self, threads: Sequence[str], strategy: str) -> Step[list[tuple[str, Step[None]]]]:
+        """What a prune does, by the key of each session."""
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy is {strategy!r}; give 'keep_latest' or 'delete'")
+        made: list[tuple[str, Step[None]]] = []
         for thread in threads:
             if strategy == "delete":
-                yield from self._delete_thread(thread)
+                made.append((thread, self._delete_thread(thread)))
                 continue
             sessions = yield from self._sessions(thread)
             for session, _ in sessions:
-                yield from self._rewrite(session, lambda one, head: one.id == head.top_id)
+                step = self._rewrite(session, lambda one, head: one.id == head.top_id)
+                made.append((session.key, step))
+        return made
 
-    def _delete_for_runs(self, run_ids: Sequence[str]) -> Step[None]:
+    def _deletes(self, run_ids: Sequence[str]) -> Step[list[tuple[str, Step[None]]]]:
+        """What removes the checkpoints of runs, by the key of each session."""
         gone = set(run_ids)
         if not gone:
-            return
+            return []
 
         def stays(record: Record, head: _Head) -> bool:
             return self._codec.loads(record.metadata).get("run_id") not in gone
 
         sessions = yield from self._sessions(None)
-        for session, _ in sessions:
-            yield from self._rewrite(session, stays)
+        return [(session.key, self._rewrite(session, stays)) for session, _ in sessions]
+
+    def _write_all(self, parts: Step[list[tuple[str, Step[None]]]]) -> None:
+        for key, step in self._drive(parts):
+            self._write(key, step)
+
+    async def _awrite_all(self, parts: Step[list[tuple[str, Step[None]]]]) -> None:
+        for key, step in await self._adrive(parts):
+            await self._awrite(key, step)
 
     # ---- BaseCheckpointSaver ---------------------------------------------------------------------
 
@@ -783,7 +912,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         """Iterate over checkpoints, those with the greatest ids first."""
         wanted = _given(config).get("checkpoint_id") if config else None
         bound = _given(before).get("checkpoint_id") if before else None
-        cursors = self._drive(self._cursors(config))
+        cursors = self._drive(self._cursors(config, wanted or bound))
         while limit is None or limit > 0:
             found = self._drive(self._following(cursors, wanted, bound, filter))
             if found is None:
@@ -802,7 +931,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         """As list()."""
         wanted = _given(config).get("checkpoint_id") if config else None
         bound = _given(before).get("checkpoint_id") if before else None
-        cursors = await self._adrive(self._cursors(config))
+        cursors = await self._adrive(self._cursors(config, wanted or bound))
         while limit is None or limit > 0:
             found = await self._adrive(self._following(cursors, wanted, bound, filter))
             if found is None:
@@ -819,7 +948,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """Store a checkpoint; it is durable when the call returns."""
         session = self._session(config)
-        return self._write(self._put(session, config, checkpoint, metadata))
+        return self._write(session.key, self._put(session, config, checkpoint, metadata))
 
     async def aput(
         self,
@@ -841,7 +970,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
     ) -> None:
         """Store what a task wrote to a checkpoint."""
         session = self._session(config)
-        self._write(self._put_writes(session, config, writes, task_id, task_path))
+        step = self._put_writes(session, config, writes, task_id, task_path)
+        self._write(session.key, step)
 
     async def aput_writes(
         self,
@@ -857,7 +987,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with all its checkpoints."""
-        self._write(self._delete_thread(str(thread_id)))
+        self._drive(self._delete_thread(str(thread_id)))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As delete_thread()."""
@@ -865,15 +995,15 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs, and their writes, in all threads."""
-        self._write(self._delete_for_runs(run_ids))
+        self._write_all(self._deletes(run_ids))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As delete_for_runs()."""
-        await self._adrive(self._delete_for_runs(run_ids))
+        await self._awrite_all(self._deletes(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread: forks of its sessions, which share what there is."""
-        self._write(self._copy_thread(str(source_thread_id), str(target_thread_id)))
+        self._drive(self._copy_thread(str(source_thread_id), str(target_thread_id)))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As copy_thread()."""
@@ -881,11 +1011,22 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep only the newest checkpoint of each namespace, or, with "delete", nothing."""
-        self._write(self._prune([str(one) for one in thread_ids], strategy))
+        self._write_all(self._prunes([str(one) for one in thread_ids], strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """As prune()."""
-        await self._adrive(self._prune([str(one) for one in thread_ids], strategy))
+        await self._awrite_all(self._prunes([str(one) for one in thread_ids], strategy))
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Return a version of a channel that sorts after another one: numbers stay numbers, and
+        texts, which the savers of others have, stay texts."""
+        if not isinstance(current, str):
+            return 1 if current is None else current + 1
+        head = current.partition(".")[0]
+        stem = head.rstrip("0123456789")
+        digits = head[len(stem) :]
+        following = stem + str(int(digits or 0) + 1).zfill(len(digits))
+        return following if following > current else f"{current}0"
 
     def import_from(self, other: BaseCheckpointSaver[Any]) -> int:
         """Copy all checkpoints of another saver, with their writes; returns how many."""
@@ -913,14 +1054,15 @@ def _length(lists: dict[str, Prefix]) -> int:
     return sum([one.link.length for one in lists.values()])
 
 
-def _is_writes(line: bytes) -> bool:
-    return line[:1] == b"W"
+def _later(header: Header, seq: int) -> Header:
+    """The header of a row that came late."""
+    return header._replace(late=seq, earlier=header.late)
 
 
-def _with_header(row: rows.Row, header: Header) -> rows.Row:
-    """A row whose record, if it has one, says what the newest row before it says."""
+def _copied(row: rows.Row, header: Header) -> rows.Row:
+    """A row whose record, if it has one, counts for nobody yet."""
     role, text, extra, event, calls = row
     if not extra:
         return row
     line = extra[len(rows.BEFORE) : -len(rows.AFTER)]
-    return role, text, rows.extra_of(rows.with_header(line, header)), event, calls
+    return role, text, rows.extra_of(rows.copied(line, header)), event, calls
