@@ -1,7 +1,8 @@
 /* The types of views for Python and Go. A view that is read becomes a class (a struct) with all of
- * its members, one that is given a set of optional ones; `by hand` members of what is given are left to
- * the binding. Views of several entities with one struct and one name are one type, in the order of
- * quipu_field_get(). How the values get there is the binding's, once, by the members' names. */
+ * its members, one that is given a set of optional ones; `by hand` members of what is given are
+ * left to the binding. Views of several entities with one struct and one name are one type, in the
+ * order of quipu_field_get(). How the values get there is the binding's, once, by the members'
+ * names. */
 #include <string.h>
 
 #include "entgen/emit.h"

@@ -276,7 +276,8 @@ static bool parse_by_hand(parse_state *parse, eg_show *show)
            parse_expected(parse, "'hand' after 'by'");
 }
 
-/* [type [Name ["[]"]] [type]]: what Go calls the member's type, and what it is if not the field's. */
+/* [type [Name ["[]"]] [type]]: what Go calls the member's type, and what it is if not the field's.
+ */
 static bool parse_show_type(parse_state *parse, eg_show *show)
 {
     if (!parse_take_word(parse, "type")) {

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "server/adk_json.h"
 #include "server/route.h"
+#include "server/server.h"
 #include "server/session_json.h"
 
 /* Nine digits fit 32 bits, and are more than a version can have. */

@@ -108,7 +108,8 @@ static const errors_case errors_cases[] = {
      "t.ent:3:16: error: a type that is not the field's in view 'v', expected by hand\n"},
     {"a_type_that_is_none",
      {"entity A {\n  view v \"s\"\n  x int show (v type bol by hand)\n}\n", 60},
-     "t.ent:3:22: error: 'bol' is no name for a type, expected a capital letter, then letters and digits\n"},
+     "t.ent:3:22: error: 'bol' is no name for a type, expected a capital letter, then letters and "
+     "digits\n"},
     {"a_type_for_another_language",
      {"entity A {\n  view v \"s\" as V for rust\n  x int show (v)\n}\n", 57},
      "t.ent:2:23: error: unknown language 'rust', expected go or python\n"},
