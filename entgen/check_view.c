@@ -117,6 +117,11 @@ static void check_view_views(eg_run *run, const eg_entity *entity)
 
         check_view_word(run, &view->c_struct, "a struct's");
         check_view_word(run, &view->bits, "how the names of its bits begin");
+        if (view->only.text != NULL && strcmp(view->only.text, "go") != 0 &&
+            strcmp(view->only.text, "python") != 0) {
+            eg_error(run, view->only.pos, "unknown language '%s', expected go or python",
+                     view->only.text);
+        }
         for (size_t j = 0; j < i; j++) {
             if (strcmp(view->name.text, eg_view_at(entity, j)->name.text) == 0) {
                 eg_error(run, view->name.pos, "view '%s' is there already, at %s", view->name.text,
@@ -168,6 +173,15 @@ static void check_view_bits(eg_run *run, const eg_field *field, eg_show *show)
     show->bit.text =
         eg_format(run, "%s%s", show->to->bits.text,
                   eg_upper(run, show->bit.text != NULL ? show->bit.text : show->member.text));
+}
+
+/* Only the program can move a value to a member of another type. */
+static void check_view_type(eg_run *run, const eg_show *show)
+{
+    if ((show->typed != NULL || show->many) && !show->by_hand) {
+        eg_error(run, show->view.pos,
+                 "a type that is not the field's in view '%s', expected by hand", show->view.text);
+    }
 }
 
 /* The field of the edge's entity that `of` names, or NULL after an error. A row may lead nowhere:
@@ -231,6 +245,7 @@ static void check_view_show(eg_run *run, const eg_entity *entity, const eg_field
                  "has for field '%s', expected an optional int, float, bool, time or uuid",
                  field->name.text);
     }
+    check_view_type(run, show);
     check_view_bits(run, field, show);
 }
 

@@ -1,6 +1,8 @@
 /* The types of views for Python and Go. A view that is read becomes a class (a struct) with all of
- * its members, one that is given a set of optional ones; `by hand` members are left to the binding.
- * How the values get there is the binding's, once, by the members' names. */
+ * its members, one that is given a set of optional ones; `by hand` members of what is given are
+ * left to the binding. Views of several entities with one struct and one name are one type, in the
+ * order of quipu_field_get(). How the values get there is the binding's, once, by the members'
+ * names. */
 #include <string.h>
 
 #include "entgen/emit.h"
@@ -13,25 +15,76 @@
 typedef void (*bindings_put_fn)(eg_run *run, const eg_view *view, const eg_field *field,
                                 const eg_show *show, qp_buf *out);
 
-static size_t bindings_each(eg_run *run, const eg_entity *entity, const eg_view *view,
-                            bindings_put_fn put, qp_buf *out)
+/* Whether two views are one type of the binding. */
+static bool bindings_same(const eg_view *a, const eg_view *b)
 {
-    size_t count = 0;
+    return a == b || (b->type.text != NULL && strcmp(a->type.text, b->type.text) == 0 &&
+                      strcmp(a->c_struct.text, b->c_struct.text) == 0);
+}
 
-    for (size_t i = 0; i < entity->fields.n; i++) {
-        const eg_field *field = eg_field_at(entity, i);
-        for (size_t j = 0; j < field->shows.n; j++) {
-            const eg_show *show = eg_show_at(field, j);
-            if (show->to == view && !(view->given && (show->by_hand || show->presence))) {
-                put(run, view, field, show, out);
-                count++;
+static void bindings_each(eg_run *run, const eg_schema *schema, const eg_view *view,
+                          bindings_put_fn put, qp_buf *out)
+{
+    eg_names seen = {0};
+
+    for (size_t i = 0; i < schema->entities.n; i++) {
+        const eg_entity *entity = eg_entity_at(schema, i);
+        for (size_t j = 0; j < entity->fields.n; j++) {
+            const eg_field *field = eg_field_at(entity, j);
+            for (size_t k = 0; k < field->shows.n; k++) {
+                const eg_show *show = eg_show_at(field, k);
+                if (bindings_same(view, show->to) &&
+                    !(view->given && (show->by_hand || show->presence)) &&
+                    eg_names_claim(run, &seen, show->member.text, show->member) == NULL) {
+                    put(run, view, field, show, out);
+                }
             }
         }
     }
-    return count;
 }
 
-static bool bindings_uses_time(const eg_schema *schema)
+/* The views that become types of a language, each type once. */
+static void bindings_types(eg_run *run, const eg_schema *schema, const char *language,
+                           void (*put)(eg_run *run, const eg_schema *schema, const eg_view *view,
+                                       qp_buf *out),
+                           qp_buf *out)
+{
+    eg_names seen = {0};
+
+    for (size_t i = 0; i < schema->entities.n; i++) {
+        const eg_entity *entity = eg_entity_at(schema, i);
+        for (size_t j = 0; j < entity->views.n; j++) {
+            const eg_view *view = eg_view_at(entity, j);
+            if (view->type.text != NULL &&
+                (view->only.text == NULL || strcmp(view->only.text, language) == 0) &&
+                eg_names_claim(run, &seen,
+                               eg_format(run, "%s %s", view->type.text, view->c_struct.text),
+                               view->name) == NULL) {
+                put(run, schema, view, out);
+            }
+        }
+    }
+}
+
+/* "a Session", "an Observation or a Reflection". */
+static const char *bindings_of(eg_run *run, const eg_schema *schema, const eg_view *view)
+{
+    const char *text = "";
+
+    for (size_t i = 0; i < schema->entities.n; i++) {
+        const eg_entity *entity = eg_entity_at(schema, i);
+        for (size_t j = 0; j < entity->views.n; j++) {
+            if (bindings_same(view, eg_view_at(entity, j))) {
+                text = eg_format(run, "%s%s%s %s", text, text[0] != '\0' ? " or " : "",
+                                 strchr("AEIOU", entity->name.text[0]) != NULL ? "an" : "a",
+                                 entity->name.text);
+            }
+        }
+    }
+    return text;
+}
+
+static bool bindings_uses(const eg_schema *schema, const char *language, ent_type type)
 {
     bool uses = false;
 
@@ -40,13 +93,22 @@ static bool bindings_uses_time(const eg_schema *schema)
         for (size_t j = 0; j < entity->fields.n; j++) {
             const eg_field *field = eg_field_at(entity, j);
             for (size_t k = 0; k < field->shows.n; k++) {
-                uses = uses || (eg_show_at(field, k)->shown->type == ENT_TIME &&
-                                !eg_show_at(field, k)->presence &&
-                                eg_show_at(field, k)->to->type.text != NULL);
+                const eg_show *show = eg_show_at(field, k);
+                uses =
+                    uses ||
+                    (eg_show_type(show)->type == type && !show->presence &&
+                     show->to->type.text != NULL &&
+                     (show->to->only.text == NULL || strcmp(show->to->only.text, language) == 0));
             }
         }
     }
     return uses;
+}
+
+/* What is said of a member: the schema's comment is about the stored value. */
+static const char *bindings_said(const eg_field *field, const eg_show *show)
+{
+    return show->typed == NULL && !show->many ? field->doc : NULL;
 }
 
 /* The first line of a generated file, without its comment signs. */
@@ -81,44 +143,72 @@ static void bindings_doc(qp_buf *out, const char *lead, const char *doc)
 /* ---- Python -----------------------------------------------------------------------------------
  */
 
+#define BINDINGS_PYTHON_COLUMNS 100
+
 static const char *const bindings_python_types[] = {
     "", "int", "float", "bool", "str", "bytes", "datetime.datetime", "str", "int", "Any"};
+
+/* Literal["", "big", "small"], on several lines where one is too long. "" is none. */
+static const char *bindings_python_enum(eg_run *run, const eg_field *field, const char *member)
+{
+    const char *text = field->optional ? "\"\"" : "";
+    const char *lines = field->optional ? "        \"\",\n" : "";
+
+    for (size_t i = 0; i < field->labels.n; i++) {
+        const char *label = eg_name_at(&field->labels, i)->text;
+        text = eg_format(run, "%s%s\"%s\"", text, text[0] != '\0' ? ", " : "", label);
+        lines = eg_format(run, "%s        \"%s\",\n", lines, label);
+    }
+    return strlen("    : Literal[]") + strlen(member) + strlen(text) <= BINDINGS_PYTHON_COLUMNS
+               ? eg_format(run, "Literal[%s]", text)
+               : eg_format(run, "Literal[\n%s    ]", lines);
+}
 
 static void bindings_python_member(eg_run *run, const eg_view *view, const eg_field *field,
                                    const eg_show *show, qp_buf *out)
 {
+    const eg_field *typed = eg_show_type(show);
     const bool may_lack = view->given || show->has.text != NULL;
+    const char *type = show->presence ? "bool"
+                       : show->many   ? "list[Any]"
+                       : typed->type == ENT_ENUM
+                           ? bindings_python_enum(run, typed, show->member.text)
+                           : bindings_python_types[typed->type];
 
-    (void)run;
-    bindings_doc(out, "    # ", field->doc);
-    qp_buf_printf(out, "    %s: %s%s\n", show->member.text,
-                  show->presence ? "bool" : bindings_python_types[show->shown->type],
-                  may_lack && show->shown->type != ENT_JSON ? " | None" : "");
+    bindings_doc(out, "    # ", bindings_said(field, show));
+    qp_buf_printf(out, "    %s: %s%s\n", show->member.text, type,
+                  may_lack && typed->type != ENT_JSON ? " | None" : "");
+}
+
+static void bindings_python_view(eg_run *run, const eg_schema *schema, const eg_view *view,
+                                 qp_buf *out)
+{
+    qp_buf_puts(out, view->given ? "\n\n" : "\n\n@dataclass(slots=True)\n");
+    qp_buf_printf(out, "class %s%s:\n", view->type.text,
+                  view->given ? "(TypedDict, total=False)" : "");
+    qp_buf_printf(out, "    \"\"\"%s of %s.", view->given ? "What may be given" : "What is shown",
+                  bindings_of(run, schema, view));
+    if (view->doc != NULL) {
+        qp_buf_puts(out, "\n\n");
+        bindings_doc(out, "    ", view->doc);
+        qp_buf_puts(out, "    ");
+    }
+    qp_buf_puts(out, "\"\"\"\n\n");
+    bindings_each(run, schema, view, bindings_python_member, out);
 }
 
 void eg_emit_python(eg_run *run, const eg_schema *schema, qp_buf *out)
 {
+    const bool has_enum = bindings_uses(schema, "python", ENT_ENUM);
+
     qp_buf_puts(out, "# ");
     bindings_banner(run, schema, out);
     qp_buf_printf(out, "\n\"\"\"What the views of schema %s show.\"\"\"\n\n", schema->name.text);
     qp_buf_puts(out, "from __future__ import annotations\n\n");
-    qp_buf_puts(out, bindings_uses_time(schema) ? "import datetime\n" : "");
-    qp_buf_puts(out, "from dataclasses import dataclass\nfrom typing import Any, TypedDict\n");
-    for (size_t i = 0; i < schema->entities.n; i++) {
-        const eg_entity *entity = eg_entity_at(schema, i);
-        for (size_t j = 0; j < entity->views.n; j++) {
-            const eg_view *view = eg_view_at(entity, j);
-            if (view->type.text == NULL) {
-                continue;
-            }
-            qp_buf_puts(out, view->given ? "\n\n" : "\n\n@dataclass(slots=True)\n");
-            qp_buf_printf(out, "class %s%s:\n", view->type.text,
-                          view->given ? "(TypedDict, total=False)" : "");
-            qp_buf_printf(out, "    \"\"\"%s of a %s.\"\"\"\n\n",
-                          view->given ? "What may be given" : "What is shown", entity->name.text);
-            (void)bindings_each(run, entity, view, bindings_python_member, out);
-        }
-    }
+    qp_buf_puts(out, bindings_uses(schema, "python", ENT_TIME) ? "import datetime\n" : "");
+    qp_buf_printf(out, "from dataclasses import dataclass\nfrom typing import Any, %sTypedDict\n",
+                  has_enum ? "Literal, " : "");
+    bindings_types(run, schema, "python", bindings_python_view, out);
 }
 
 /* ---- Go ---------------------------------------------------------------------------------------
@@ -150,53 +240,92 @@ static const char *const bindings_go_types[] = {
     "", "int64", "float64", "bool", "string", "[]byte", "time.Time", "string", "int32", "[]byte"};
 static const char *const bindings_go_calls[] = {"",      "integer", "float", "boolean", "text",
                                                 "bytes", "time",    "uuid",  "label",   "json"};
+/* Of a value that is given as it is; a text that may be absent is so when it is empty. */
+static const char *const bindings_go_puts[] = {"",         "putInteger", "putFloat", "putBoolean",
+                                               "putSome",  "putBytes",   "putTime",  "putUUID",
+                                               "putLabel", "json"};
 
 static void bindings_go_member(eg_run *run, const eg_view *view, const eg_field *field,
                                const eg_show *show, qp_buf *out)
 {
-    const char *type = show->presence ? "bool" : bindings_go_types[show->shown->type];
+    const char *type = show->presence             ? "bool"
+                       : show->named.text != NULL ? show->named.text
+                                                  : bindings_go_types[eg_show_type(show)->type];
 
-    bindings_doc(out, "\t// ", field->doc);
+    bindings_doc(out, "\t// ", bindings_said(field, show));
     if (show->has.text != NULL) {
         qp_buf_puts(out, "\t// Zero when there is none.\n");
     }
     /* Lines of their own: gofmt would align members that stand together. */
-    qp_buf_printf(out, "\t%s %s%s\n\n", bindings_go_name(run, show->member.text),
-                  view->given && type[0] != '[' ? "*" : "", type);
+    qp_buf_printf(out, "\t%s %s%s%s\n\n", bindings_go_name(run, show->member.text),
+                  view->given && type[0] != '[' ? "*" : "", show->many ? "[]" : "", type);
 }
 
+/* A line of read(), or of write() of what is only given. A list is left to the binding. */
 static void bindings_go_copy(eg_run *run, const eg_view *view, const eg_field *field,
                              const eg_show *show, qp_buf *out)
 {
+    const ent_type type = show->presence ? ENT_BOOL : eg_show_type(show)->type;
     const char *name = bindings_go_name(run, show->member.text);
-    const char *call = bindings_go_calls[show->presence ? ENT_BOOL : show->shown->type];
+    const char *member = show->member.text;
 
     (void)field;
+    if (show->many) {
+        return;
+    }
     if (view->given) {
-        qp_buf_printf(out, "\tto.%s(\"%s\", v.%s)\n", call, show->member.text, name);
+        qp_buf_printf(out, "\tto.%s(\"%s\", v.%s)\n", bindings_go_calls[type], member, name);
+    } else if (show->named.text != NULL) {
+        qp_buf_printf(out, "\tv.%s = %s(from.%s(\"%s\"))\n", name, show->named.text,
+                      type == ENT_UUID ? "id" : bindings_go_calls[type], member);
     } else {
-        qp_buf_printf(out, "\tv.%s = from.%s(\"%s\")\n", name, call, show->member.text);
+        qp_buf_printf(out, "\tv.%s = from.%s(\"%s\")\n", name, bindings_go_calls[type], member);
     }
 }
 
-static void bindings_go_view(eg_run *run, const eg_entity *entity, const eg_view *view, qp_buf *out)
+/* A line of write() of what is also read: values, not pointers. */
+static void bindings_go_put(eg_run *run, const eg_view *view, const eg_field *field,
+                            const eg_show *show, qp_buf *out)
+{
+    const ent_type type = field->type;
+    const bool required = !field->optional && field->fallback.kind == EG_DEFAULT_NONE;
+    const bool named = show->named.text != NULL;
+    const bool number = type == ENT_ENUM && named;
+
+    (void)view;
+    if (show->by_hand || show->presence) {
+        return;
+    }
+    qp_buf_printf(out, "\tto.%s(\"%s\", %sv.%s%s)\n",
+                  type == ENT_TEXT && required ? "str"
+                  : type == ENT_UUID && named  ? "putID"
+                                               : bindings_go_puts[type],
+                  show->member.text, number ? "int32(" : "",
+                  bindings_go_name(run, show->member.text), number ? ")" : "");
+}
+
+static void bindings_go_view(eg_run *run, const eg_schema *schema, const eg_view *view, qp_buf *out)
 {
     const char *type = view->type.text;
 
-    qp_buf_printf(out, "\n// %s is what %s of a %s.%s\n", type,
-                  view->given ? "may be given" : "is shown", entity->name.text,
-                  view->given ? " What is nil is not given." : "");
+    qp_buf_printf(out, "\n// %s is what %s of %s.%s\n", type,
+                  view->given        ? "may be given"
+                  : view->also_given ? "is shown, and what may be given,"
+                                     : "is shown",
+                  bindings_of(run, schema, view), view->given ? " What is nil is not given." : "");
+    bindings_doc(out, "// ", view->doc);
     qp_buf_printf(out, "type %s struct {\n", type);
-    (void)bindings_each(run, entity, view, bindings_go_member, out);
+    bindings_each(run, schema, view, bindings_go_member, out);
     qp_buf_cut(out, out->n - 1); /* no empty line behind the last */
-    qp_buf_puts(out, "}\n\n");
-    if (view->given) {
-        qp_buf_printf(out, "func (v *%s) write(to *writer) {\n", type);
-    } else {
-        qp_buf_printf(out, "func (v *%s) read(from *reader) {\n", type);
-    }
-    (void)bindings_each(run, entity, view, bindings_go_copy, out);
+    qp_buf_printf(out, "}\n\nfunc (v *%s) %s {\n", type,
+                  view->given ? "write(to *writer)" : "read(from *reader)");
+    bindings_each(run, schema, view, bindings_go_copy, out);
     qp_buf_puts(out, "}\n");
+    if (view->also_given) {
+        qp_buf_printf(out, "\nfunc (v *%s) write(to *writer) {\n", type);
+        bindings_each(run, schema, view, bindings_go_put, out);
+        qp_buf_puts(out, "}\n");
+    }
 }
 
 void eg_emit_go(eg_run *run, const eg_schema *schema, qp_buf *out)
@@ -204,13 +333,6 @@ void eg_emit_go(eg_run *run, const eg_schema *schema, qp_buf *out)
     qp_buf_puts(out, "// ");
     bindings_banner(run, schema, out);
     qp_buf_printf(out, "\n\npackage %s\n", schema->name.text);
-    qp_buf_puts(out, bindings_uses_time(schema) ? "\nimport \"time\"\n" : "");
-    for (size_t i = 0; i < schema->entities.n; i++) {
-        const eg_entity *entity = eg_entity_at(schema, i);
-        for (size_t j = 0; j < entity->views.n; j++) {
-            if (eg_view_at(entity, j)->type.text != NULL) {
-                bindings_go_view(run, entity, eg_view_at(entity, j), out);
-            }
-        }
-    }
+    qp_buf_puts(out, bindings_uses(schema, "go", ENT_TIME) ? "\nimport \"time\"\n" : "");
+    bindings_types(run, schema, "go", bindings_go_view, out);
 }

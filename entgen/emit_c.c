@@ -284,7 +284,7 @@ static void emit_c_shown(emit_c_state *emit, const eg_entity *entity, const eg_f
     const char *type = show->to->c_struct.text;
     const char *member = show->member.text;
     const unsigned number = show->shown->number;
-    const char *kind = eg_upper(emit->run, eg_kind_name(show->shown));
+    const char *kind = eg_upper(emit->run, eg_kind_name(eg_show_type(show)));
 
     if (show->presence) {
         qp_buf_printf(&emit->line, "    {ENT_SHOW_IS(%s, %s, %u)", type, member, number);
@@ -308,8 +308,11 @@ static void emit_c_shown(emit_c_state *emit, const eg_entity *entity, const eg_f
 static void emit_c_shown_type(emit_c_state *emit, const eg_entity *entity, const eg_show *show)
 {
     const char *type = show->to->c_struct.text;
-    const eg_field *field = show->shown;
+    const eg_field *field = eg_show_type(show);
 
+    if (show->many) {
+        return; /* a list of a struct that the schema does not know */
+    }
     if (field->type == ENT_ENUM && !show->presence) {
         qp_buf_printf(&emit->line, "ENT_SHOW_ENUM(%s, %s);", type, show->member.text);
     } else {

@@ -85,6 +85,12 @@ static void emit_json_shows(qp_jsonw *json, const eg_field *field)
         if (show->of.text != NULL) {
             emit_json_text(json, "of", show->of.text);
         }
+        if (show->named.text != NULL) {
+            emit_json_text(json, show->many ? "list" : "named", show->named.text);
+        }
+        if (show->typed != NULL) {
+            emit_json_text(json, "type", eg_kind_name(show->typed));
+        }
         if (show->has.text != NULL) {
             emit_json_text(json, "has", show->has.text);
         }
@@ -131,8 +137,14 @@ static void emit_json_views(qp_jsonw *json, const eg_entity *entity)
         if (view->given) {
             qp_jsonw_put_bool(json, "given", true);
         }
+        if (view->also_given) {
+            qp_jsonw_put_bool(json, "also_given", true);
+        }
         if (view->type.text != NULL) {
             emit_json_text(json, "as", view->type.text);
+        }
+        if (view->only.text != NULL) {
+            emit_json_text(json, "for", view->only.text);
         }
         qp_jsonw_object_end(json);
     }

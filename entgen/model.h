@@ -82,21 +82,27 @@ typedef struct eg_number {
 typedef struct eg_view {
     eg_name name;
     eg_name c_struct;
-    eg_name bits; /* how the names of its bits begin, or not given */
-    eg_name type; /* its name in other languages, or not given */
-    bool given;   /* callers fill it; one with bits is */
+    eg_name bits;    /* how the names of its bits begin, or not given */
+    eg_name type;    /* its name in other languages, or not given */
+    eg_name only;    /* the one language that has the type, or not given */
+    bool given;      /* callers fill it; one with bits is */
+    bool also_given; /* callers fill it as well as read it */
+    const char *doc; /* or NULL */
 } eg_view;
 
 /* One place where a field is shown: a member of a view's struct. */
 typedef struct eg_show {
     eg_name view;
-    eg_name of;        /* of an edge: a field of the row it leads to is shown, or not given */
-    eg_name member;    /* after the check: always given */
-    eg_name has;       /* the bool that says whether the value is there, or not given */
-    eg_name bit;       /* of a view with bits; after the check the whole C name */
-    bool by_hand;      /* the program moves the value itself */
-    bool presence;     /* the member is a bool that says whether the field has a value */
-    const eg_view *to; /* after the check */
+    eg_name of;             /* of an edge: a field of the row it leads to is shown, or not given */
+    eg_name member;         /* after the check: always given */
+    eg_name named;          /* what Go calls the member's type, or not given */
+    bool many;              /* the member is a list of `named` */
+    struct eg_field *typed; /* has the member's type where it is not the field's; or NULL */
+    eg_name has;            /* the bool that says whether the value is there, or not given */
+    eg_name bit;            /* of a view with bits; after the check the whole C name */
+    bool by_hand;           /* the program moves the value itself */
+    bool presence;          /* the member is a bool that says whether the field has a value */
+    const eg_view *to;      /* after the check */
     /* after the check: the field whose value is shown, which `of` takes from the edge's entity */
     const struct eg_field *shown;
 } eg_show;
@@ -242,6 +248,12 @@ static inline const eg_view *eg_view_at(const eg_entity *entity, size_t i)
 static inline eg_show *eg_show_at(const eg_field *field, size_t i)
 {
     return (eg_show *)field->shows.items[i];
+}
+
+/* The field that has the type of the member. */
+static inline const eg_field *eg_show_type(const eg_show *show)
+{
+    return show->typed != NULL ? show->typed : show->shown;
 }
 
 static inline const eg_name *eg_name_at(const eg_list *list, size_t i)

@@ -276,7 +276,27 @@ static bool parse_by_hand(parse_state *parse, eg_show *show)
            parse_expected(parse, "'hand' after 'by'");
 }
 
-/* view [of field] [as member] [has member] [bit name] [by hand], or: view is member */
+/* [type [Name ["[]"]] [type]]: what Go calls the member's type, and what it is if not the field's.
+ */
+static bool parse_show_type(parse_state *parse, eg_show *show)
+{
+    if (!parse_take_word(parse, "type")) {
+        return true;
+    }
+    if (parse_is(parse, 0, EG_WORD) && !parse_is_type(parse, 0)) {
+        if (!parse_name(parse, true, "a type", &show->named)) {
+            return false;
+        }
+        show->many = parse_take(parse, EG_MANY);
+        if (!parse_is_type(parse, 0)) {
+            return true;
+        }
+    }
+    show->typed = eg_alloc(parse->run, sizeof(*show->typed));
+    return parse_type(parse, show->typed);
+}
+
+/* view [of field] [as member] [type ...] [has member] [bit name] [by hand], or: view is member */
 static bool parse_show(parse_state *parse, eg_field *field)
 {
     eg_show *show = eg_alloc(parse->run, sizeof(*show));
@@ -291,7 +311,7 @@ static bool parse_show(parse_state *parse, eg_field *field)
     }
     return parse_word_name(parse, "of", "a field of the edge's entity", &show->of) &&
            parse_word_name(parse, "as", "a member", &show->member) &&
-           parse_word_name(parse, "has", "a member", &show->has) &&
+           parse_show_type(parse, show) && parse_word_name(parse, "has", "a member", &show->has) &&
            parse_word_name(parse, "bit", "a bit", &show->bit) && parse_by_hand(parse, show);
 }
 
@@ -305,7 +325,8 @@ static bool parse_shows(parse_state *parse, eg_field *field)
             return false;
         }
     } while (parse_take(parse, EG_COMMA));
-    return parse_expect(parse, EG_RIGHT, "of, as, has, bit, by hand, is, ',' or ')' after a view");
+    return parse_expect(parse, EG_RIGHT,
+                        "of, as, type, has, bit, by hand, is, ',' or ')' after a view");
 }
 
 /* What says who sees a field and what it is about; fields and edges have it in common. */
@@ -663,10 +684,28 @@ static bool parse_shard(parse_state *parse, eg_entity *entity)
 }
 
 /* view name "struct" [given | bits "PREFIX_"] [as Name] */
+/* [as Type [for language]] */
+static bool parse_view_type(parse_state *parse, eg_view *view)
+{
+    if (!parse_is_word(parse, 0, "as") || parse_is_type(parse, 1)) {
+        return true;
+    }
+    (void)parse_next(parse);
+    if (!parse_name(parse, true, "a type", &view->type)) {
+        return false;
+    }
+    if (!parse_is_word(parse, 0, "for") || parse_is_type(parse, 1)) {
+        return true;
+    }
+    (void)parse_next(parse);
+    return parse_name(parse, false, "a language", &view->only);
+}
+
 static bool parse_view(parse_state *parse, eg_entity *entity)
 {
     eg_view *view = eg_alloc(parse->run, sizeof(*view));
 
+    view->doc = parse_peek(parse, 0)->doc;
     (void)parse_next(parse);
     if (!parse_name(parse, false, "a view", &view->name) ||
         !parse_sql_name(parse, view->name.text, &view->c_struct)) {
@@ -677,11 +716,12 @@ static bool parse_view(parse_state *parse, eg_entity *entity)
         (void)parse_next(parse);
         view->given = parse_sql_name(parse, "bits", &view->bits);
     }
-    if (parse_is_word(parse, 0, "as") && !parse_is_type(parse, 1)) {
+    if (!view->given && parse_is_word(parse, 0, "also") && parse_is_word(parse, 1, "given")) {
         (void)parse_next(parse);
-        if (!parse_name(parse, true, "a type", &view->type)) {
-            return false;
-        }
+        view->also_given = parse_take_word(parse, "given");
+    }
+    if (!parse_view_type(parse, view)) {
+        return false;
     }
     eg_list_add(parse->run, &entity->views, view);
     return true;

@@ -178,3 +178,228 @@ func (v *SessionPatch) write(to *writer) {
 	to.json("metadata", v.Metadata)
 	to.text("title", v.Title)
 }
+
+// Message is what is shown, and what may be given, of a Message.
+// The store fills in a zero timestamp and an empty event id; the same event id with the
+// same content is stored once. seq, the tokens and what a summary covers always come from
+// the store.
+type Message struct {
+	Role Role
+
+	Content string
+
+	Timestamp time.Time
+
+	Calls []ToolCall
+
+	// The agent that produced it.
+	Author string
+
+	Seq int64
+
+	EventID string
+
+	InvocationID string
+
+	Branch string
+
+	Tokens int64
+
+	// Running sum over the session, so that a token window is found without counting.
+	TokensTotal int64
+
+	// Exactly what the columns cannot express; of a summary also what it covers and which it
+	// replaces.
+	Extra []byte
+
+	CoversFrom int64
+
+	CoversTo int64
+
+	Replaces int64
+
+	// What is special about it: a summary of others, or an answer that was cut off.
+	Mark Mark
+
+	// The model that answered, and the tokens that its provider reported: the whole prompt,
+	// the part of it that the provider had cached, and the answer with its thoughts.
+	Model string
+
+	PromptTokens int64
+
+	CachedTokens int64
+
+	AnswerTokens int64
+}
+
+func (v *Message) read(from *reader) {
+	v.Role = Role(from.label("role"))
+	v.Content = from.text("content")
+	v.Timestamp = from.time("timestamp")
+	v.Author = from.text("author")
+	v.Seq = from.integer("seq")
+	v.EventID = from.text("event_id")
+	v.InvocationID = from.text("invocation_id")
+	v.Branch = from.text("branch")
+	v.Tokens = from.integer("tokens")
+	v.TokensTotal = from.integer("tokens_total")
+	v.Extra = from.json("extra")
+	v.CoversFrom = from.integer("covers_from")
+	v.CoversTo = from.integer("covers_to")
+	v.Replaces = from.integer("replaces")
+	v.Mark = Mark(from.label("mark"))
+	v.Model = from.text("model")
+	v.PromptTokens = from.integer("prompt_tokens")
+	v.CachedTokens = from.integer("cached_tokens")
+	v.AnswerTokens = from.integer("answer_tokens")
+}
+
+func (v *Message) write(to *writer) {
+	to.putLabel("role", int32(v.Role))
+	to.str("content", v.Content)
+	to.putTime("timestamp", v.Timestamp)
+	to.putSome("author", v.Author)
+	to.putInteger("seq", v.Seq)
+	to.putSome("invocation_id", v.InvocationID)
+	to.putSome("branch", v.Branch)
+	to.putInteger("tokens", v.Tokens)
+	to.putInteger("tokens_total", v.TokensTotal)
+	to.putLabel("mark", int32(v.Mark))
+	to.putSome("model", v.Model)
+	to.putInteger("prompt_tokens", v.PromptTokens)
+	to.putInteger("cached_tokens", v.CachedTokens)
+	to.putInteger("answer_tokens", v.AnswerTokens)
+}
+
+// Memory is what is shown, and what may be given, of an Observation or a Reflection.
+// `scope` is where it counts: the key of its session, or "adk:app/user/" for a user's. The
+// store sets created_at, scope and times, and what happens to it later.
+type Memory struct {
+	Kind MemoryKind
+
+	ID MemoryID
+
+	SessionKey string
+
+	Content string
+
+	TokenCount int64
+
+	SourceStart int64
+
+	SourceEnd int64
+
+	CreatedAt time.Time
+
+	// Where it counts: the key of its session, or that of a user within an app
+	// (store/memory_scope.h). Absent: a row of an older program, which counts in its session.
+	Scope string
+
+	// The generation of its session's scope that it came with; 0: saved by a caller.
+	Generation int64
+
+	// How much it weighs in a prompt; standing ones are always sent. Absent: medium.
+	Priority Priority
+
+	Topic int32
+
+	// Buffered: made in advance, and not sent yet.
+	State int32
+
+	// Whom or what it is about.
+	Subject string
+
+	// When it was said, and the time that it is about.
+	// Zero when there is none.
+	SaidAt time.Time
+
+	// Zero when there is none.
+	AboutFrom time.Time
+
+	// Zero when there is none.
+	AboutTo time.Time
+
+	Times int64
+
+	// The earlier memory that it replaces, which was retired in the same transaction.
+	// Zero when there is none.
+	Supersedes MemoryID
+
+	// From then on it is in no prompt.
+	// Zero when there is none.
+	RetiredAt time.Time
+
+	RetiredWhy string
+
+	// What made it: a rule, or a model and the version of its prompt.
+	Origin string
+
+	// The reflection that it was condensed into, which retired it in the same transaction.
+	// Zero when there is none.
+	CondensedInto MemoryID
+
+	// When somebody edited or retired it last, who, and why.
+	// Zero when there is none.
+	EditedAt time.Time
+
+	EditedBy string
+
+	EditedWhy string
+}
+
+func (v *Memory) read(from *reader) {
+	v.Kind = MemoryKind(from.label("kind"))
+	v.ID = MemoryID(from.id("id"))
+	v.SessionKey = from.text("session_key")
+	v.Content = from.text("content")
+	v.TokenCount = from.integer("token_count")
+	v.SourceStart = from.integer("source_start")
+	v.SourceEnd = from.integer("source_end")
+	v.CreatedAt = from.time("created_at")
+	v.Scope = from.text("scope")
+	v.Generation = from.integer("generation")
+	v.Priority = Priority(from.label("priority"))
+	v.Topic = from.label("topic")
+	v.State = from.label("state")
+	v.Subject = from.text("subject")
+	v.SaidAt = from.time("said_at")
+	v.AboutFrom = from.time("about_from")
+	v.AboutTo = from.time("about_to")
+	v.Times = from.integer("times")
+	v.Supersedes = MemoryID(from.id("supersedes"))
+	v.RetiredAt = from.time("retired_at")
+	v.RetiredWhy = from.text("retired_why")
+	v.Origin = from.text("origin")
+	v.CondensedInto = MemoryID(from.id("condensed_into"))
+	v.EditedAt = from.time("edited_at")
+	v.EditedBy = from.text("edited_by")
+	v.EditedWhy = from.text("edited_why")
+}
+
+func (v *Memory) write(to *writer) {
+	to.putID("id", v.ID)
+	to.str("session_key", v.SessionKey)
+	to.str("content", v.Content)
+	to.putInteger("token_count", v.TokenCount)
+	to.putInteger("source_start", v.SourceStart)
+	to.putInteger("source_end", v.SourceEnd)
+	to.putTime("created_at", v.CreatedAt)
+	to.putSome("scope", v.Scope)
+	to.putInteger("generation", v.Generation)
+	to.putLabel("priority", int32(v.Priority))
+	to.putLabel("topic", v.Topic)
+	to.putLabel("state", v.State)
+	to.putSome("subject", v.Subject)
+	to.putTime("said_at", v.SaidAt)
+	to.putTime("about_from", v.AboutFrom)
+	to.putTime("about_to", v.AboutTo)
+	to.putInteger("times", v.Times)
+	to.putID("supersedes", v.Supersedes)
+	to.putTime("retired_at", v.RetiredAt)
+	to.putSome("retired_why", v.RetiredWhy)
+	to.putSome("origin", v.Origin)
+	to.putID("condensed_into", v.CondensedInto)
+	to.putTime("edited_at", v.EditedAt)
+	to.putSome("edited_by", v.EditedBy)
+	to.putSome("edited_why", v.EditedWhy)
+}

@@ -97,7 +97,7 @@ type History struct {
 // infoOf reads a quipu_session_info.
 func infoOf(at unsafe.Pointer) *Session {
 	it := &Session{}
-	it.read(&reader{sessionInfo(), at})
+	it.read(&reader{shape: sessionInfo(), at: at})
 	return it
 }
 

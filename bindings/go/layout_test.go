@@ -44,7 +44,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var recall lib.RecallOptions
 	var hit lib.RecallHit
 	var recalled lib.RecallResults
-	var memory lib.Memory
+	var known lib.MemoryHead
 	var list lib.List
 	var query lib.MemoryQuery
 	var change lib.MemoryPatch
@@ -65,7 +65,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var embed lib.EmbedRequest
 	var vectors lib.Embeddings
 	var delta lib.Delta
-	var stored lib.Message
+	var stored lib.MessageHead
 	var toolCall lib.ToolCall
 	var appending lib.AppendOptions
 	var appended lib.Appended
@@ -121,7 +121,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 			unsafe.Offsetof(hit.FromSession), unsafe.Offsetof(hit.FromVector),
 			unsafe.Offsetof(hit.Memory)) +
 		offsets("quipu_recall_results", 0, unsafe.Offsetof(recalled.Hits)) +
-		offsets("quipu_memory", 0, unsafe.Offsetof(memory.SessionKey), unsafe.Offsetof(memory.TokenCount), unsafe.Offsetof(memory.CreatedAt), unsafe.Offsetof(memory.Scope), unsafe.Offsetof(memory.Priority), unsafe.Offsetof(memory.Subject), unsafe.Offsetof(memory.SaidAt), unsafe.Offsetof(memory.AboutTo), unsafe.Offsetof(memory.Times), unsafe.Offsetof(memory.Supersedes), unsafe.Offsetof(memory.HasRetiredAt), unsafe.Offsetof(memory.RetiredWhy), unsafe.Offsetof(memory.CondensedInto), unsafe.Offsetof(memory.EditedAt), unsafe.Offsetof(memory.EditedWhy)) +
+		offsets("quipu_memory", 0, unsafe.Offsetof(known.Kind)) +
 		offsets("quipu_memory_list", 0, unsafe.Offsetof(list.Items)) +
 		offsets("quipu_memory_status_list", 0, unsafe.Offsetof(list.Items), unsafe.Offsetof(list.More)) +
 		offsets("quipu_memory_query", 0, unsafe.Offsetof(query.Kind), unsafe.Offsetof(query.SessionKey), unsafe.Offsetof(query.IDs), unsafe.Offsetof(query.IDCount), unsafe.Offsetof(query.Recent), unsafe.Offsetof(query.Flags), unsafe.Offsetof(query.FromSeq), unsafe.Offsetof(query.ToSeq)) +
@@ -144,7 +144,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_sink", unsafe.Sizeof(sink), unsafe.Offsetof(sink.Put)) +
 		offsets("quipu_delta", 0, unsafe.Offsetof(delta.Kind), unsafe.Offsetof(delta.Index), unsafe.Offsetof(delta.Text), unsafe.Offsetof(delta.Signature), unsafe.Offsetof(delta.Usage), unsafe.Offsetof(delta.Finish)) +
 		offsets("quipu_history", 0, unsafe.Offsetof(history.Messages), unsafe.Offsetof(history.MoreBefore), unsafe.Offsetof(history.MoreAfter), unsafe.Offsetof(history.State), unsafe.Offsetof(history.LastEventAt)) +
-		offsets("quipu_message", 0, unsafe.Offsetof(stored.HasTimestamp), unsafe.Offsetof(stored.Timestamp), unsafe.Offsetof(stored.Content), unsafe.Offsetof(stored.Author), unsafe.Offsetof(stored.Calls), unsafe.Offsetof(stored.EventID), unsafe.Offsetof(stored.InvocationID), unsafe.Offsetof(stored.Branch), unsafe.Offsetof(stored.Extra), unsafe.Offsetof(stored.Seq), unsafe.Offsetof(stored.TokensTotal), unsafe.Offsetof(stored.Mark), unsafe.Offsetof(stored.CoversFrom), unsafe.Offsetof(stored.CoversTo), unsafe.Offsetof(stored.Replaces), unsafe.Offsetof(stored.Model), unsafe.Offsetof(stored.PromptTokens), unsafe.Offsetof(stored.AnswerTokens)) +
+		offsets("quipu_message", 0, unsafe.Offsetof(stored.Role), unsafe.Offsetof(stored.HasTimestamp)) +
 		offsets("quipu_tool_call", 0, unsafe.Offsetof(toolCall.Name), unsafe.Offsetof(toolCall.Input), unsafe.Offsetof(toolCall.Output), unsafe.Offsetof(toolCall.Thought), unsafe.Offsetof(toolCall.ThoughtSignature)) +
 		offsets("quipu_append_options", 0, unsafe.Offsetof(appending.Flags), unsafe.Offsetof(appending.ExpectedRevision), unsafe.Offsetof(appending.Settings), unsafe.Offsetof(appending.Event), unsafe.Offsetof(appending.UID)) +
 		offsets("quipu_appended", 0, unsafe.Offsetof(appended.Repeated), unsafe.Offsetof(appended.FirstSeq), unsafe.Offsetof(appended.Revision), unsafe.Offsetof(appended.Time)) +
@@ -236,7 +236,7 @@ int main(void)
     AT(quipu_recall_hit, from_session); AT(quipu_recall_hit, from_vector);
     AT(quipu_recall_hit, memory); END();
     BEGIN_GROWING(quipu_recall_results); AT(quipu_recall_results, hits); END();
-    BEGIN_GROWING(quipu_memory); AT(quipu_memory, session_key); AT(quipu_memory, token_count); AT(quipu_memory, created_at); AT(quipu_memory, scope); AT(quipu_memory, priority); AT(quipu_memory, subject); AT(quipu_memory, said_at); AT(quipu_memory, about_to); AT(quipu_memory, times); AT(quipu_memory, supersedes); AT(quipu_memory, has_retired_at); AT(quipu_memory, retired_why); AT(quipu_memory, condensed_into); AT(quipu_memory, edited_at); AT(quipu_memory, edited_why); END();
+    BEGIN_GROWING(quipu_memory); AT(quipu_memory, kind); END();
     BEGIN_GROWING(quipu_memory_list); AT(quipu_memory_list, memories); END();
     BEGIN_GROWING(quipu_memory_status_list); AT(quipu_memory_status_list, sessions); AT(quipu_memory_status_list, more); END();
     BEGIN_GROWING(quipu_memory_query); AT(quipu_memory_query, kind); AT(quipu_memory_query, session_key); AT(quipu_memory_query, ids); AT(quipu_memory_query, id_count); AT(quipu_memory_query, recent); AT(quipu_memory_query, flags); AT(quipu_memory_query, from_seq); AT(quipu_memory_query, to_seq); END();
@@ -259,7 +259,7 @@ int main(void)
     BEGIN(quipu_sink); AT(quipu_sink, put); END();
     BEGIN_GROWING(quipu_delta); AT(quipu_delta, kind); AT(quipu_delta, index); AT(quipu_delta, text); AT(quipu_delta, signature); AT(quipu_delta, usage); AT(quipu_delta, finish); END();
     BEGIN_GROWING(quipu_history); AT(quipu_history, messages); AT(quipu_history, more_before); AT(quipu_history, more_after); AT(quipu_history, state); AT(quipu_history, last_event_at); END();
-    BEGIN_GROWING(quipu_message); AT(quipu_message, has_timestamp); AT(quipu_message, timestamp); AT(quipu_message, content); AT(quipu_message, author); AT(quipu_message, calls); AT(quipu_message, event_id); AT(quipu_message, invocation_id); AT(quipu_message, branch); AT(quipu_message, extra); AT(quipu_message, seq); AT(quipu_message, tokens_total); AT(quipu_message, mark); AT(quipu_message, covers_from); AT(quipu_message, covers_to); AT(quipu_message, replaces); AT(quipu_message, model); AT(quipu_message, prompt_tokens); AT(quipu_message, answer_tokens); END();
+    BEGIN_GROWING(quipu_message); AT(quipu_message, role); AT(quipu_message, has_timestamp); END();
     BEGIN_GROWING(quipu_tool_call); AT(quipu_tool_call, name); AT(quipu_tool_call, input); AT(quipu_tool_call, output); AT(quipu_tool_call, thought); AT(quipu_tool_call, thought_signature); END();
     BEGIN_GROWING(quipu_append_options); AT(quipu_append_options, flags); AT(quipu_append_options, expected_revision); AT(quipu_append_options, settings); AT(quipu_append_options, event); AT(quipu_append_options, uid); END();
     BEGIN_GROWING(quipu_appended); AT(quipu_appended, repeated); AT(quipu_appended, first_seq); AT(quipu_appended, revision); AT(quipu_appended, time); END();

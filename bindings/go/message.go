@@ -2,7 +2,6 @@ package quipu
 
 import (
 	"runtime"
-	"time"
 	"unsafe"
 
 	"quipu/bindings/go/internal/lib"
@@ -48,26 +47,6 @@ type ToolCall struct {
 	ThoughtSignature []byte
 }
 
-// Message is what is appended and what is read. The store fills in a zero Timestamp and an empty
-// EventID; Seq, the tokens and what a summary covers always come from the store.
-type Message struct {
-	Role                     Role
-	Content                  string
-	Author                   string
-	Timestamp                time.Time
-	Calls                    []ToolCall
-	EventID                  string // the same id with the same content is stored once
-	InvocationID, Branch     string
-	Extra                    []byte // a JSON object with everything else; nil: none
-	Seq, Tokens, TokensTotal int64
-	Mark                     Mark
-	CoversFrom, CoversTo     int64
-	Replaces                 int64
-	// What answered, and the tokens that its provider reported: Store.Usage sums them up.
-	Model                                    string
-	PromptTokens, CachedTokens, AnswerTokens int64
-}
-
 // Say is a message of a role and a text.
 func Say(role Role, text string) Message {
 	return Message{Role: role, Content: text}
@@ -99,23 +78,19 @@ func (c *ToolCall) c(pins *runtime.Pinner) lib.ToolCall {
 	return it
 }
 
-func (m *Message) c(pins *runtime.Pinner) lib.Message {
-	it := lib.Message{
-		Role: int32(m.Role), Content: present(pins, m.Content), Author: optional(pins, m.Author),
-		EventID: optional(pins, m.EventID), InvocationID: optional(pins, m.InvocationID),
-		Branch: optional(pins, m.Branch), Extra: presentBytes(pins, m.Extra), Mark: int32(m.Mark),
-		Model: optional(pins, m.Model), PromptTokens: m.PromptTokens,
-		CachedTokens: m.CachedTokens, AnswerTokens: m.AnswerTokens,
-	}
-	if !m.Timestamp.IsZero() {
-		it.HasTimestamp, it.Timestamp = true, cTime(m.Timestamp)
-	}
+// put fills in a message of C's: the members of the table, then those that mean more than a value.
+func (m *Message) put(to *writer) {
+	m.write(to)
+	to.putSome("event_id", m.EventID)
+	to.json("extra", m.Extra)
+	(*lib.MessageHead)(to.pointer()).HasTimestamp = !m.Timestamp.IsZero()
 	calls := make([]lib.ToolCall, len(m.Calls))
 	for i := range calls {
-		calls[i] = m.Calls[i].c(pins)
+		calls[i] = m.Calls[i].c(to.pins)
 	}
-	it.Calls = sliceOf(pins, calls)
-	return it
+	if at := to.at("calls"); at != nil {
+		*(*lib.Slice)(at) = sliceOf(to.pins, calls)
+	}
 }
 
 // sliceOf is a Go slice as a sized slice of C's.
@@ -130,13 +105,11 @@ func sliceOf[T any](pins *runtime.Pinner, items []T) lib.Slice {
 }
 
 func messagesToC(pins *runtime.Pinner, messages []Message) *lib.Slice {
-	items := make([]lib.Message, len(messages))
+	made, items := newRecords(messageShape(), pins, len(messages))
 	for i := range items {
-		items[i] = messages[i].c(pins)
+		messages[i].put(&items[i])
 	}
-	made := sliceOf(pins, items)
-	pins.Pin(&made)
-	return &made
+	return made
 }
 
 func callOf(it *lib.ToolCall) ToolCall {
@@ -151,20 +124,14 @@ func callOf(it *lib.ToolCall) ToolCall {
 	return made
 }
 
-func messageOf(it *lib.Message) Message {
-	made := Message{
-		Role: Role(it.Role), Content: it.Content.String(), Author: it.Author.String(),
-		Timestamp: timeOf(it.Timestamp), EventID: it.EventID.String(),
-		InvocationID: it.InvocationID.String(), Branch: it.Branch.String(), Extra: it.Extra.Bytes(),
-		Seq: it.Seq, Tokens: it.Tokens, TokensTotal: it.TokensTotal, Mark: Mark(it.Mark),
-		CoversFrom: it.CoversFrom, CoversTo: it.CoversTo, Replaces: it.Replaces,
-		Model: it.Model.String(), PromptTokens: it.PromptTokens, CachedTokens: it.CachedTokens,
-		AnswerTokens: it.AnswerTokens,
-	}
-	if it.Calls.Count > 0 {
-		made.Calls = make([]ToolCall, it.Calls.Count)
+func messageOf(from *reader) Message {
+	var made Message
+	made.read(from)
+	calls := member[lib.Slice](from, "calls")
+	if calls.Count > 0 {
+		made.Calls = make([]ToolCall, calls.Count)
 		for i := range made.Calls {
-			made.Calls[i] = callOf(lib.Item[lib.ToolCall](&it.Calls, uintptr(i)))
+			made.Calls[i] = callOf(lib.Item[lib.ToolCall](&calls, uintptr(i)))
 		}
 	}
 	return made
@@ -174,7 +141,7 @@ func messageOf(it *lib.Message) Message {
 func messagesOf(slice *lib.Slice) []Message {
 	all := make([]Message, slice.Count)
 	for i := range all {
-		all[i] = messageOf(lib.Item[lib.Message](slice, uintptr(i)))
+		all[i] = messageOf(&reader{shape: messageShape(), at: slice.At(uintptr(i))})
 	}
 	return all
 }

@@ -39,34 +39,6 @@ type MemoryID [16]byte
 // String is the id in its usual form; empty when it is zero.
 func (id MemoryID) String() string { return lib.UUID(id) }
 
-// Memory is an observation or a reflection: what was distilled from a session. The store sets
-// CreatedAt, Scope and Times, and what happens to it later. Times are zero and texts empty when
-// there are none.
-type Memory struct {
-	Kind                   MemoryKind
-	ID                     MemoryID
-	SessionKey             string
-	Content                string
-	TokenCount             int64
-	SourceStart, SourceEnd int64 // the messages that it was made of; 0: none
-	Generation             int64
-	CreatedAt              time.Time
-	Scope                  string
-	Priority               Priority
-	Topic                  int32 // one of QUIPU_TOPIC_* of <quipu/store.h>
-	Subject                string
-	SaidAt                 time.Time // when it was said...
-	AboutFrom, AboutTo     time.Time // ...and the time that it is about
-	Times                  int64     // how often it was said
-	Supersedes             MemoryID  // the earlier one that it replaces
-	RetiredAt              time.Time // from then on it is in no prompt
-	RetiredWhy             string
-	Origin                 string   // what made it
-	CondensedInto          MemoryID // the reflection that says it now
-	EditedAt               time.Time
-	EditedBy, EditedWhy    string
-}
-
 // MemoryQuery names memories: those of a session, or those of the ids.
 type MemoryQuery struct {
 	Kind       MemoryKind
@@ -102,25 +74,9 @@ func cTime(t time.Time) lib.Time {
 	return lib.Time{S: t.Unix(), NS: uint32(t.Nanosecond())}
 }
 
-func memoryOf(it *lib.Memory) Memory {
-	made := Memory{
-		Kind: MemoryKind(it.Kind), ID: it.ID, SessionKey: it.SessionKey.String(),
-		Content: it.Content.String(), TokenCount: it.TokenCount, SourceStart: it.SourceStart,
-		SourceEnd: it.SourceEnd, Generation: it.Generation, CreatedAt: timeOf(it.CreatedAt),
-		Scope: it.Scope.String(), Priority: Priority(it.Priority), Topic: it.Topic,
-		Subject: it.Subject.String(), SaidAt: optionalTime(it.HasSaidAt, it.SaidAt),
-		AboutFrom: optionalTime(it.HasAboutFrom, it.AboutFrom),
-		AboutTo:   optionalTime(it.HasAboutTo, it.AboutTo), Times: it.Times,
-		RetiredAt: optionalTime(it.HasRetiredAt, it.RetiredAt), RetiredWhy: it.RetiredWhy.String(),
-		Origin: it.Origin.String(), EditedAt: optionalTime(it.HasEditedAt, it.EditedAt),
-		EditedBy: it.EditedBy.String(), EditedWhy: it.EditedWhy.String(),
-	}
-	if it.HasSupersedes {
-		made.Supersedes = it.Supersedes
-	}
-	if it.HasCondensedInto {
-		made.CondensedInto = it.CondensedInto
-	}
+func memoryOf(at unsafe.Pointer) Memory {
+	var made Memory
+	made.read(&reader{shape: memoryShape(), at: at})
 	return made
 }
 
@@ -129,7 +85,7 @@ func memoriesOf(list unsafe.Pointer) []Memory {
 	items := &(*lib.List)(list).Items
 	found := make([]Memory, items.Count)
 	for i := range found {
-		found[i] = memoryOf(lib.Item[lib.Memory](items, uintptr(i)))
+		found[i] = memoryOf(items.At(uintptr(i)))
 	}
 	purego.SyscallN(lib.Call.Free, uintptr(list))
 	return found
@@ -179,7 +135,7 @@ func pinned[T any](pins *runtime.Pinner, it *T) uintptr {
 // SaveMemory saves an observation or a reflection and returns it as it is stored. One with an origin
 // is known by its content: saved again in its scope, it is counted. What it supersedes is retired in
 // the same transaction.
-func (s *Store) SaveMemory(ctx context.Context, memory Memory) (Memory, error) {
+func (s *Store) SaveMemory(ctx context.Context, given Memory) (Memory, error) {
 	if err := s.gate.enter(); err != nil {
 		return Memory{}, err
 	}
@@ -188,21 +144,10 @@ func (s *Store) SaveMemory(ctx context.Context, memory Memory) (Memory, error) {
 	err := withCall(ctx, time.Time{}, func(call uintptr) error {
 		var pins runtime.Pinner
 		defer pins.Unpin()
-		it := &lib.Memory{
-			Kind: int32(memory.Kind), ID: memory.ID, SessionKey: optional(&pins, memory.SessionKey),
-			Content: optional(&pins, memory.Content), TokenCount: memory.TokenCount,
-			SourceStart: memory.SourceStart, SourceEnd: memory.SourceEnd,
-			Generation: memory.Generation, Priority: int32(memory.Priority), Topic: memory.Topic,
-			Subject: optional(&pins, memory.Subject), Origin: optional(&pins, memory.Origin),
-			HasSaidAt: !memory.SaidAt.IsZero(), SaidAt: cTime(memory.SaidAt),
-			HasAboutFrom: !memory.AboutFrom.IsZero(), AboutFrom: cTime(memory.AboutFrom),
-			HasAboutTo: !memory.AboutTo.IsZero(), AboutTo: cTime(memory.AboutTo),
-			HasSupersedes: memory.Supersedes != MemoryID{}, Supersedes: memory.Supersedes,
-		}
-		one := &lib.Slice{Items: unsafe.Pointer(it), Count: 1, ItemSize: unsafe.Sizeof(*it)}
+		one, items := newRecords(memoryShape(), &pins, 1)
+		given.write(&items[0])
+		(*lib.MemoryHead)(items[0].pointer()).Kind = int32(given.Kind)
 		failure := &lib.Error{}
-		pins.Pin(it)
-		pins.Pin(one)
 		status := lib.SliceCall(lib.Call.MemorySave, []uintptr{s.handle}, one, call,
 			pinned(&pins, &list), pinned(&pins, failure))
 		return check(status, failure)

@@ -282,12 +282,18 @@ static const ent_shown qp_message_message_shown[] = {
     {ENT_SHOW(quipu_message, role, 0, ENUM)},
     {ENT_SHOW(quipu_message, content, 1, TEXT)},
     {ENT_SHOW(quipu_message, timestamp, 2, TIME)},
+    {ENT_SHOW(quipu_message, calls, 3, JSON), .by_hand = true},
     {ENT_SHOW(quipu_message, author, 4, TEXT)},
     {ENT_SHOW(quipu_message, seq, 5, INT)},
+    {ENT_SHOW(quipu_message, event_id, 6, TEXT), .by_hand = true},
     {ENT_SHOW(quipu_message, invocation_id, 7, TEXT)},
     {ENT_SHOW(quipu_message, branch, 8, TEXT)},
     {ENT_SHOW(quipu_message, tokens, 9, INT)},
     {ENT_SHOW(quipu_message, tokens_total, 10, INT)},
+    {ENT_SHOW(quipu_message, extra, 11, JSON), .by_hand = true},
+    {ENT_SHOW(quipu_message, covers_from, 11, INT), .by_hand = true},
+    {ENT_SHOW(quipu_message, covers_to, 11, INT), .by_hand = true},
+    {ENT_SHOW(quipu_message, replaces, 11, INT), .by_hand = true},
     {ENT_SHOW(quipu_message, mark, 12, ENUM)},
     {ENT_SHOW(quipu_message, model, 14, TEXT)},
     {ENT_SHOW(quipu_message, prompt_tokens, 15, INT)},
@@ -299,17 +305,22 @@ ENT_SHOW_TYPE(quipu_message, content, quipu_str);
 ENT_SHOW_TYPE(quipu_message, timestamp, quipu_time);
 ENT_SHOW_TYPE(quipu_message, author, quipu_str);
 ENT_SHOW_TYPE(quipu_message, seq, int64_t);
+ENT_SHOW_TYPE(quipu_message, event_id, quipu_str);
 ENT_SHOW_TYPE(quipu_message, invocation_id, quipu_str);
 ENT_SHOW_TYPE(quipu_message, branch, quipu_str);
 ENT_SHOW_TYPE(quipu_message, tokens, int64_t);
 ENT_SHOW_TYPE(quipu_message, tokens_total, int64_t);
+ENT_SHOW_TYPE(quipu_message, extra, quipu_json);
+ENT_SHOW_TYPE(quipu_message, covers_from, int64_t);
+ENT_SHOW_TYPE(quipu_message, covers_to, int64_t);
+ENT_SHOW_TYPE(quipu_message, replaces, int64_t);
 ENT_SHOW_ENUM(quipu_message, mark);
 ENT_SHOW_TYPE(quipu_message, model, quipu_str);
 ENT_SHOW_TYPE(quipu_message, prompt_tokens, int64_t);
 ENT_SHOW_TYPE(quipu_message, cached_tokens, int64_t);
 ENT_SHOW_TYPE(quipu_message, answer_tokens, int64_t);
 const ent_view qp_message_message_view = {.name = "message", .type = "quipu_message",
-    .entity = &qp_message_entity, .items = qp_message_message_shown, .count = 14,
+    .entity = &qp_message_entity, .items = qp_message_message_shown, .count = 20,
     .size = sizeof(quipu_message)};
 
 const char *const qp_state_scope_labels[] = {"", "app", "user", "session", NULL};
@@ -555,6 +566,7 @@ const ent_entity qp_observation_entity = {
     ENT_SIZES(qp_observation)};
 ENT_SHAPE(qp_observation);
 static const ent_shown qp_observation_memory_shown[] = {
+    {ENT_SHOW(quipu_memory, kind, 0, ENUM), .by_hand = true},
     {ENT_SHOW(quipu_memory, id, 0, UUID)},
     {ENT_SHOW(quipu_memory, session_key, 1, TEXT)},
     {ENT_SHOW(quipu_memory, content, 2, TEXT)},
@@ -581,6 +593,7 @@ static const ent_shown qp_observation_memory_shown[] = {
     {ENT_SHOW(quipu_memory, edited_by, 26, TEXT)},
     {ENT_SHOW(quipu_memory, edited_why, 27, TEXT)},
 };
+ENT_SHOW_ENUM(quipu_memory, kind);
 ENT_SHOW_TYPE(quipu_memory, id, quipu_uuid);
 ENT_SHOW_TYPE(quipu_memory, session_key, quipu_str);
 ENT_SHOW_TYPE(quipu_memory, content, quipu_str);
@@ -614,7 +627,7 @@ ENT_SHOW_TYPE(quipu_memory, has_edited_at, bool);
 ENT_SHOW_TYPE(quipu_memory, edited_by, quipu_str);
 ENT_SHOW_TYPE(quipu_memory, edited_why, quipu_str);
 const ent_view qp_observation_memory_view = {.name = "memory", .type = "quipu_memory",
-    .entity = &qp_observation_entity, .items = qp_observation_memory_shown, .count = 25,
+    .entity = &qp_observation_entity, .items = qp_observation_memory_shown, .count = 26,
     .size = sizeof(quipu_memory)};
 
 const char *const qp_reflection_priority_labels[] = {"", "standing", "high", "medium", "low",
@@ -700,6 +713,7 @@ const ent_entity qp_reflection_entity = {
     .where_match = ENT_ABSENT, .shard = &qp_reflection_shard, ENT_SIZES(qp_reflection)};
 ENT_SHAPE(qp_reflection);
 static const ent_shown qp_reflection_memory_shown[] = {
+    {ENT_SHOW(quipu_memory, kind, 0, ENUM), .by_hand = true},
     {ENT_SHOW(quipu_memory, id, 0, UUID)},
     {ENT_SHOW(quipu_memory, session_key, 1, TEXT)},
     {ENT_SHOW(quipu_memory, content, 2, TEXT)},
@@ -726,6 +740,7 @@ static const ent_shown qp_reflection_memory_shown[] = {
     {ENT_SHOW(quipu_memory, source_start, 26, INT)},
     {ENT_SHOW(quipu_memory, source_end, 27, INT)},
 };
+ENT_SHOW_ENUM(quipu_memory, kind);
 ENT_SHOW_TYPE(quipu_memory, id, quipu_uuid);
 ENT_SHOW_TYPE(quipu_memory, session_key, quipu_str);
 ENT_SHOW_TYPE(quipu_memory, content, quipu_str);
@@ -759,7 +774,7 @@ ENT_SHOW_TYPE(quipu_memory, edited_why, quipu_str);
 ENT_SHOW_TYPE(quipu_memory, source_start, int64_t);
 ENT_SHOW_TYPE(quipu_memory, source_end, int64_t);
 const ent_view qp_reflection_memory_view = {.name = "memory", .type = "quipu_memory",
-    .entity = &qp_reflection_entity, .items = qp_reflection_memory_shown, .count = 25,
+    .entity = &qp_reflection_entity, .items = qp_reflection_memory_shown, .count = 26,
     .size = sizeof(quipu_memory)};
 
 const char *const qp_memory_scope_kind_labels[] = {"", "session", "user", NULL};

@@ -317,7 +317,8 @@ struct qp_message {
     int64_t tokens;
     /* Running sum over the session, so that a token window is found without counting. */
     int64_t tokens_total;
-    /* Exactly what the columns cannot express. */
+    /* Exactly what the columns cannot express; of a summary also what it covers and which it
+     replaces. */
     quipu_json extra;
     /* What is special about it: a summary of others, or an answer that was cut off. */
     qp_message_mark mark;

@@ -57,23 +57,13 @@ static bool artifact_take_data(qp_json_node row, quipu_arena *arena, quipu_bytes
  * A row without a name or with an unknown kind makes the whole answer malformed. */
 static bool artifact_take(qp_json_node row, const void *ctx, quipu_arena *arena, void *item)
 {
+    const qp_remote_server *server = ctx;
     quipu_artifact *artifact = item;
-    bool good = true;
 
-    (void)ctx;
-    *artifact = (quipu_artifact){.app_name = qp_answer_text(row, "appName", arena, &good),
-                                 .user_id = qp_answer_text(row, "userId", arena, &good),
-                                 .session_key = qp_answer_text(row, "sessionKey", arena, &good),
-                                 .name = qp_answer_text(row, "name", arena, &good),
-                                 .version = qp_answer_number(row, "version"),
-                                 .hash = qp_answer_text(row, "hash", arena, &good),
-                                 .size = qp_answer_number(row, "size"),
-                                 .mime_type = qp_answer_text(row, "mimeType", arena, &good),
-                                 .metadata = qp_answer_json(row, "metadata", arena, &good),
-                                 .kind = artifact_kind(row),
-                                 .created_at = qp_answer_time(row, "createdAt", arena, &good)};
-    good = good && artifact_take_data(row, arena, &artifact->data);
-    return good && artifact->name.p != NULL && (int)artifact->kind != 0;
+    *artifact = (quipu_artifact){.kind = artifact_kind(row)};
+    return qp_fields_take(&server->artifact, row, arena, artifact) &&
+           artifact_take_data(row, arena, &artifact->data) && artifact->name.p != NULL &&
+           (int)artifact->kind != 0;
 }
 
 /* Whose artifacts: an app or a user that is named goes along, also when it is empty.
@@ -93,7 +83,7 @@ static quipu_status artifact_take_one(const qp_remote_ask *ask, quipu_arena *are
     quipu_artifact *one = quipu_arena_alloc(arena, sizeof(*one));
 
     if (one == NULL || !artifact_take(qp_json_get(qp_json_root(&ask->doc), QUIPU_STR("artifact")),
-                                      NULL, arena, one)) {
+                                      ask->server, arena, one)) {
         return qp_remote_unread(ask, reterr);
     }
     *ret_artifacts = quipu_artifacts_of(one, 1);
@@ -148,7 +138,7 @@ quipu_status qp_remote_artifact_find(void *ctx, const qp_call *call,
     qp_remote_text(&ask, "name", query->name);
     qp_remote_flag(&ask, "versions", (query->flags & QUIPU_ARTIFACT_VERSIONS) != 0);
     status = qp_remote_run(&ask, reterr);
-    items = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), ARTIFACTS), &kind, NULL, arena,
+    items = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), ARTIFACTS), &kind, ctx, arena,
                            &count, &status, reterr);
     if (status == QUIPU_OK) {
         *ret_artifacts = quipu_artifacts_of(items, count);

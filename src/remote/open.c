@@ -219,6 +219,9 @@ static quipu_status open_tables(qp_remote_server *server, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = qp_fields_read(quipu_field_get, "quipu_memory", &server->memory, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = qp_fields_read(quipu_field_get, "quipu_artifact", &server->artifact, reterr);
+    }
     return status;
 }
 

@@ -15,13 +15,14 @@
 /* A server. Constant after qp_remote_open(), but for the pool, which locks by itself. */
 typedef struct qp_remote_server {
     qp_http_pool pool;
-    quipu_arena arena;     /* of the texts below */
-    const char *base;      /* "https://host:port", without a slash at its end */
-    char *auth;            /* the header with the token; NULL: there is none */
-    qp_json_fields info;   /* of quipu_session_info */
-    qp_json_fields fresh;  /* of quipu_session_new */
-    qp_json_fields patch;  /* of quipu_session_patch */
-    qp_json_fields memory; /* of quipu_memory */
+    quipu_arena arena;       /* of the texts below */
+    const char *base;        /* "https://host:port", without a slash at its end */
+    char *auth;              /* the header with the token; NULL: there is none */
+    qp_json_fields info;     /* of quipu_session_info */
+    qp_json_fields fresh;    /* of quipu_session_new */
+    qp_json_fields patch;    /* of quipu_session_patch */
+    qp_json_fields memory;   /* of quipu_memory */
+    qp_json_fields artifact; /* of quipu_artifact */
 } qp_remote_server;
 
 /* A request on its way. Begin it, add to the path, ask, read the document, end it. */

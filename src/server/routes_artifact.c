@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "server/adk_json.h"
 #include "server/route.h"
+#include "server/server.h"
 #include "server/session_json.h"
 
 /* Nine digits fit 32 bits, and are more than a version can have. */
@@ -27,34 +28,14 @@
 /* The first row is for a kind of 0, which stored artifacts do not have. */
 static const char *const artifact_kinds[] = {"data", "data", "text", "uri"}; /* by their enum */
 
-/* Lists leave the bytes out: a list costs what its names cost.
- * Members that are absent are left out, so that a client distinguishes "none" from an empty text.
- * */
-static void artifact_put(qp_jsonw *writer, const quipu_artifact *artifact, bool with_data)
+/* By the table of fields, whose names are the schema's; the kind by its name, which the table has
+ * not. Lists leave the bytes out: a list costs what its names cost. */
+static void artifact_put(qp_jsonw *writer, const qp_json_fields *fields,
+                         const quipu_artifact *artifact, bool with_data)
 {
     qp_jsonw_object(writer);
-    qp_jsonw_put_text(writer, "name", artifact->name);
-    qp_jsonw_put_i64(writer, "version", artifact->version);
-    qp_jsonw_put_i64(writer, "size", artifact->size);
-    qp_jsonw_put_text(writer, "hash", artifact->hash);
-    if (artifact->mime_type.p != NULL) {
-        qp_jsonw_put_text(writer, "mimeType", artifact->mime_type);
-    }
-    if (artifact->metadata.text.p != NULL) {
-        qp_jsonw_key(writer, QUIPU_STR("metadata"));
-        qp_jsonw_raw(writer, artifact->metadata.text);
-    }
+    qp_fields_members(writer, fields, artifact);
     qp_jsonw_put(writer, "kind", artifact_kinds[artifact->kind]);
-    if (artifact->session_key.p != NULL) {
-        qp_jsonw_put_text(writer, "sessionKey", artifact->session_key);
-    }
-    if (artifact->app_name.p != NULL) {
-        qp_jsonw_put_text(writer, "appName", artifact->app_name);
-    }
-    if (artifact->user_id.p != NULL) {
-        qp_jsonw_put_text(writer, "userId", artifact->user_id);
-    }
-    qp_jsonw_put_time(writer, "createdAt", artifact->created_at);
     if (with_data) {
         qp_jsonw_key(writer, QUIPU_STR("data"));
         qp_base64_json(writer, artifact->data);
@@ -72,7 +53,8 @@ static quipu_status artifact_answer(qp_call *call, int status, const quipu_artif
     qp_jsonw_begin(&writer, &call->answer.body);
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("artifact"));
-    artifact_put(&writer, quipu_artifact_at(list->artifacts, 0), with_data);
+    artifact_put(&writer, &call->server->artifact_fields, quipu_artifact_at(list->artifacts, 0),
+                 with_data);
     qp_jsonw_object_end(&writer);
     return qp_reply_json(&call->answer, status, &writer, reterr);
 }
@@ -135,7 +117,8 @@ quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
     qp_jsonw_key(&writer, QUIPU_STR("artifacts"));
     qp_jsonw_array(&writer);
     for (size_t i = 0; i < list->artifacts.count; i++) {
-        artifact_put(&writer, quipu_artifact_at(list->artifacts, i), false);
+        artifact_put(&writer, &call->server->artifact_fields, quipu_artifact_at(list->artifacts, i),
+                     false);
     }
     qp_jsonw_array_end(&writer);
     qp_jsonw_object_end(&writer);

@@ -338,6 +338,10 @@ static quipu_status server_prepare(qp_server *server, quipu_error *reterr)
         status = qp_fields_read(quipu_field_get, "quipu_memory", &server->memory_fields, reterr);
     }
     if (status == QUIPU_OK) {
+        status =
+            qp_fields_read(quipu_field_get, "quipu_artifact", &server->artifact_fields, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = quipu_service_new(server->store, &service, &server->service, reterr);
     }
     if (status == QUIPU_OK) {

@@ -84,6 +84,7 @@ struct qp_server {
     qp_json_fields new_fields;
     qp_json_fields patch_fields;
     qp_json_fields memory_fields;
+    qp_json_fields artifact_fields;
     qp_token_book tokens;
     struct event_base *base;
     struct evconnlistener *listener;

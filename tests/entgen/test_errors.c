@@ -98,8 +98,21 @@ static const errors_case errors_cases[] = {
      "t.ent:5:32: error: of 'x' in view 'v', expected a plain member of a view that is read\n"},
     {"a_view_that_is_not_closed",
      {"entity A {\n  view v \"s\"\n  x int show (v\n}\n", 42},
-     "t.ent:4:1: error: found '}', expected of, as, has, bit, by hand, is, ',"
+     "t.ent:4:1: error: found '}', expected of, as, type, has, bit, by hand, is, ',"
      "' or ')' after a view\n"},
+    {"a_type_that_nobody_moves_by_hand",
+     {"entity A {\n  view v \"s\"\n  x int show (v type bool)\n}\n", 53},
+     "t.ent:3:15: error: a type that is not the field's in view 'v', expected by hand\n"},
+    {"a_list_that_nobody_moves_by_hand",
+     {"entity A {\n  view v \"s\"\n  x json show (v type Part[])\n}\n", 56},
+     "t.ent:3:16: error: a type that is not the field's in view 'v', expected by hand\n"},
+    {"a_type_that_is_none",
+     {"entity A {\n  view v \"s\"\n  x int show (v type bol by hand)\n}\n", 60},
+     "t.ent:3:22: error: 'bol' is no name for a type, expected a capital letter, then letters and "
+     "digits\n"},
+    {"a_type_for_another_language",
+     {"entity A {\n  view v \"s\" as V for rust\n  x int show (v)\n}\n", 57},
+     "t.ent:2:23: error: unknown language 'rust', expected go or python\n"},
     {"an_empty_file",
      {"", 0},
      "t.ent: error: no entity, expected at least one\n"},

@@ -127,6 +127,36 @@ static void a_member_is_called_after_its_field_or_as_the_view_says(void **state)
     eg_run_free(&f.run);
 }
 
+static void a_member_may_have_a_type_of_its_own(void **state)
+{
+    language_fixture f;
+    const eg_field *field;
+    const eg_entity *entity;
+
+    (void)state;
+    language_load(&f,
+                  "entity Thing {\n  view a \"thing\" also given as Thing for go\n"
+                  "  x json show (a as parts type Part[] by hand, a as count type int by hand,\n"
+                  "    a as kind type Kind enum(big, small) by hand)\n"
+                  "  y uuid show (a type YID)\n  also int\n}\n");
+    entity = eg_entity_at(&f.schema, 0);
+    assert_true(eg_view_at(entity, 0)->also_given && !eg_view_at(entity, 0)->given);
+    assert_string_equal(eg_view_at(entity, 0)->only.text, "go");
+    field = eg_field_at(entity, 1);
+    assert_true(eg_show_at(field, 0)->many);
+    assert_string_equal(eg_show_at(field, 0)->named.text, "Part");
+    assert_int_equal(eg_show_type(eg_show_at(field, 0))->type, ENT_JSON);
+    assert_int_equal(eg_show_type(eg_show_at(field, 1))->type, ENT_INT);
+    assert_null(eg_show_at(field, 1)->named.text);
+    assert_int_equal(eg_show_type(eg_show_at(field, 2))->type, ENT_ENUM);
+    assert_int_equal(eg_show_type(eg_show_at(field, 2))->labels.n, 2);
+    field = eg_field_at(entity, 2);
+    assert_string_equal(eg_show_at(field, 0)->named.text, "YID");
+    assert_int_equal(eg_show_type(eg_show_at(field, 0))->type, ENT_UUID);
+    assert_string_equal(eg_field_at(entity, 3)->name.text, "also");
+    eg_run_free(&f.run);
+}
+
 static void a_member_of_an_edge_is_called_after_both_or_as_the_view_says(void **state)
 {
     language_fixture f;
@@ -380,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_shard_does_not_change_the_hash),
         cmocka_unit_test(every_field_has_its_class),
         cmocka_unit_test(a_member_is_called_after_its_field_or_as_the_view_says),
+        cmocka_unit_test(a_member_may_have_a_type_of_its_own),
         cmocka_unit_test(a_member_of_an_edge_is_called_after_both_or_as_the_view_says),
         cmocka_unit_test(classes_and_views_do_not_change_the_hash),
         cmocka_unit_test(items_may_stand_on_one_line),

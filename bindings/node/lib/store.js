@@ -83,8 +83,7 @@ function iterated(make) {
 
 const sessionOf = (reader) => reader.struct(shapes.SESSION_INFO);
 const messagesOf = (reader) => (reader.json() ?? []).map(messages.read);
-const memoriesOf = (reader) =>
-  reader.list(() => ({ ...reader.struct(shapes.MEMORY_KIND), ...reader.struct(shapes.MEMORY) }));
+const memoriesOf = (reader) => reader.items(shapes.MEMORY);
 const artifactsOf = (reader) =>
   reader.list(() => ({ ...reader.struct(shapes.ARTIFACT), data: reader.bytes() }));
 

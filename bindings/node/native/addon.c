@@ -115,6 +115,7 @@ static const addon_number addon_shapes[] = {
     OP(SOURCE_REPORT),  OP(COPIED),          OP(PROBLEM),         OP(VERIFIED),
     OP(COMPARED),       OP(FACTOR_RESULT),   OP(CONTEXT_OPTIONS), OP(CONTEXT_RESULT),
     OP(TOOL),           OP(USAGE),           OP(CONTENT),         OP(PART),
+    OP(MESSAGE),
 };
 
 static bool addon_put_number(napi_env env, napi_value object, const char *name, int number)

@@ -8,6 +8,8 @@ const path = require('node:path');
 const { test } = require('node:test');
 
 const { Store } = require('..');
+const messages = require('../lib/messages.js');
+const native = require('../lib/native.js');
 
 const read = (...parts) => fs.readFileSync(path.join(__dirname, '..', ...parts), 'utf8');
 const RENAMED = { memory_find: 'memories', artifact_get: 'artifact' };
@@ -62,6 +64,39 @@ test('every verb is in the guide', () => {
   const guide = read('..', '..', 'docs', 'node.md');
   const missing = verbsOfNode().filter((one) => !new RegExp(`\\b${one}\\b`).test(guide));
   assert.deepEqual(missing, []);
+});
+
+/** The members of a struct as the library lists them: by the views of the schema. */
+const fieldsOfLibrary = (shape) => sorted(native.fields(native.shapes[shape]).map((one) => camel(one.name)));
+
+// Of every view of schema/quipu.ent: what index.d.ts has for it.
+const VIEWS = {
+  quipu_session_info: () => [fieldsOfLibrary('SESSION_INFO'), fieldsOfType('Session')],
+  quipu_session_new: () => [fieldsOfLibrary('SESSION_NEW'),
+    sorted([...fieldsOfType('Settings'), ...fieldsOfType('NewSession').filter((one) => one !== 'ttl'), 'key', 'ttlMs'])],
+  quipu_session_patch: () => [fieldsOfLibrary('SESSION_PATCH'), sorted([...fieldsOfType('Settings'), 'ttlMs'])],
+  // A message goes as its JSON (quipu_message_json()), in which its calls have another name, and which has no
+  // sum over the session.
+  quipu_message: () => [
+    sorted(fieldsOfLibrary('MESSAGE').filter((one) => one !== 'tokensTotal')
+      .map((one) => (one === 'calls' ? 'toolCalls' : one))),
+    fieldsOfType('Message')],
+  quipu_memory: () => [fieldsOfLibrary('MEMORY'), fieldsOfType('Memory')],
+  quipu_artifact: () => [sorted([...fieldsOfLibrary('ARTIFACT'), 'data']), fieldsOfType('Artifact')],
+};
+
+test('every field of every view of the schema has a type', () => {
+  const views = [...read('..', '..', 'schema', 'quipu.ent').matchAll(/^ {2}view \w+ +"(\w+)"/gm)].map(([, name]) => name);
+  assert.deepEqual(sorted(views), sorted(Object.keys(VIEWS)));
+  for (const [name, both] of Object.entries(VIEWS)) {
+    const [wanted, typed] = both();
+    assert.deepEqual(typed, wanted, name);
+  }
+});
+
+test('a message that is read has every member of its type', () => {
+  const message = messages.read({ role: 'user', content: '', timestamp: '2020-01-01T00:00:00Z' });
+  assert.deepEqual(sorted(Object.keys(message)), fieldsOfType('Message'));
 });
 
 test('every field of a session that the schema shows has a type', () => {

@@ -73,13 +73,15 @@ enum {
     QPY_OP_COUNT
 };
 
-/* Structs that go by a table of their members: native_shapes.c. The first four tables are the
- * library's own (quipu/fields.h). */
+/* Structs that go by a table of their members: native_shapes.c. The first six tables are the library's
+ * own (quipu/fields.h). A message goes as its JSON; its table says what the message of a language has. */
 enum {
     QPY_SESSION_INFO,
     QPY_SESSION_NEW,
     QPY_SESSION_PATCH,
     QPY_MEMORY,
+    QPY_ARTIFACT,
+    QPY_MESSAGE,
     QPY_SESSION_NEW_MORE,
     QPY_SESSION_PATCH_MORE,
     QPY_OPEN_OPTIONS,
@@ -127,7 +129,6 @@ enum {
     QPY_STATE_ENTRY,
     QPY_ARTIFACT_NEW,
     QPY_ARTIFACT_QUERY,
-    QPY_ARTIFACT,
     QPY_SHAPES
 };
 

@@ -8,17 +8,6 @@
 
 #define FIELDS_MAX 64 /* members of a struct that the library lists */
 
-/* What the library's tables leave out: the names of an enum's numbers. */
-static const struct {
-    const char *member;
-    const char *choices;
-} fields_choices[] = {
-    {"priority", "|standing|high|medium|low|done"},
-    {"topic", "|instruction|preference|decision|commitment|question|person|quantity|date|outcome|"
-              "failure"},
-    {"state", "|active|buffered"},
-};
-
 /* The structs that the library lists, and where a patch has its bits. */
 static const struct {
     const char *name;
@@ -28,27 +17,44 @@ static const struct {
     [QPY_SESSION_NEW] = {"quipu_session_new", 0},
     [QPY_SESSION_PATCH] = {"quipu_session_patch", offsetof(quipu_session_patch, set)},
     [QPY_MEMORY] = {"quipu_memory", 0},
+    [QPY_ARTIFACT] = {"quipu_artifact", 0},
+    [QPY_MESSAGE] = {"quipu_message", 0},
 };
 
 #define FIELDS_LISTED (sizeof(fields_listed) / sizeof(fields_listed[0]))
+
+/* What the library's tables leave out: the names of an enum's numbers. */
+static const struct {
+    size_t which;
+    const char *member;
+    const char *choices;
+} fields_choices[] = {
+    {QPY_MEMORY, "kind", QPY_MEMORY_KINDS},
+    {QPY_MEMORY, "priority", "|standing|high|medium|low|done"},
+    {QPY_MEMORY, "topic",
+     "|instruction|preference|decision|commitment|question|person|quantity|date|outcome|failure"},
+    {QPY_MEMORY, "state", "|active|buffered"},
+    {QPY_ARTIFACT, "kind", QPY_ARTIFACT_KINDS},
+};
 
 static qpy_member fields_members[FIELDS_LISTED][FIELDS_MAX];
 static size_t fields_counts[FIELDS_LISTED];
 static pthread_once_t fields_once = PTHREAD_ONCE_INIT;
 
-static qpy_member fields_member(const quipu_field *field, uint32_t bit_offset)
+static qpy_member fields_member(const quipu_field *field, size_t which)
 {
     qpy_member made = {.name = field->name,
                        .type = field->type,
                        .offset = field->offset,
                        .size = field->type == QUIPU_FIELD_ENUM ? sizeof(int32_t) : sizeof(int64_t),
                        .has_offset = field->has_offset,
-                       .bit_offset = bit_offset,
+                       .bit_offset = fields_listed[which].bit_offset,
                        .bit = field->bit,
                        .by_hand = field->by_hand != 0};
 
     for (size_t i = 0; i < sizeof(fields_choices) / sizeof(fields_choices[0]); i++) {
-        if (field->type == QUIPU_FIELD_ENUM && strcmp(field->name, fields_choices[i].member) == 0) {
+        if (fields_choices[i].which == which &&
+            strcmp(field->name, fields_choices[i].member) == 0) {
             made.choices = fields_choices[i].choices;
         }
     }
@@ -63,7 +69,7 @@ static void fields_load(void)
         size_t count = 0;
 
         while (count < FIELDS_MAX && quipu_field_get(fields_listed[which].name, count, &field)) {
-            fields_members[which][count++] = fields_member(&field, fields_listed[which].bit_offset);
+            fields_members[which][count++] = fields_member(&field, which);
         }
         fields_counts[which] = count;
     }

@@ -1,5 +1,5 @@
-/* Memories, and the prompt that they are part of. A memory goes by the library's own table, behind
- * its kind, which is no field of a row. */
+/* Memories, and the prompt that they are part of. A memory goes by the library's own table; one that is
+ * given, behind its kind, which is no field of a row. */
 #include <string.h>
 
 #include "native_job.h"
@@ -9,8 +9,7 @@
 
 void qpy_put_memory(qpy_task *task, const quipu_memory *memory)
 {
-    qpy_put_item(task, QPY_MEMORY_KIND, memory);
-    qpy_put_struct(task, QPY_MEMORY, memory);
+    qpy_put_item(task, QPY_MEMORY, memory);
 }
 
 /* Puts the memories of a list, which is freed. */

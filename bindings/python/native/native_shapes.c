@@ -312,14 +312,12 @@ static const qpy_member shapes_factor[] = {
 /* ---- memories and prompts ---------------------------------------------------------------------
  */
 
-#define KINDS "|observation|reflection"
-
 static const qpy_member shapes_memory_kind[] = {
-    ONE_OF(quipu_memory, kind, KINDS),
+    ONE_OF(quipu_memory, kind, QPY_MEMORY_KINDS),
 };
 
 static const qpy_member shapes_memory_patch[] = {
-    ONE_OF(quipu_memory_patch, kind, KINDS),
+    ONE_OF(quipu_memory_patch, kind, QPY_MEMORY_KINDS),
     SHOW(quipu_memory_patch, id),
     SHOW_SET(quipu_memory_patch, content, "content", QUIPU_MEMORY_SET_CONTENT),
     SHAPE_MEMBER(quipu_memory_patch, priority, .name = "priority", .type = QUIPU_FIELD_INT,
@@ -332,7 +330,7 @@ static const qpy_member shapes_memory_patch[] = {
 };
 
 static const qpy_member shapes_memory_query[] = {
-    ONE_OF(quipu_memory_query, kind, KINDS),
+    ONE_OF(quipu_memory_query, kind, QPY_MEMORY_KINDS),
     SHOW_AS(quipu_memory_query, session_key, "key"),
     SHOW(quipu_memory_query, recent),
     FLAG(quipu_memory_query, flags, "retired", QUIPU_MEMORY_RETIRED),
@@ -510,8 +508,6 @@ static const qpy_member shapes_state_entry[] = {
 /* ---- artifacts --------------------------------------------------------------------------------
  */
 
-#define ARTIFACT_KINDS "|data|text|uri"
-
 static const qpy_member shapes_artifact_new[] = {
     SHOW_AS(quipu_artifact, session_key, "key"),
     SHOW(quipu_artifact, app_name),
@@ -519,7 +515,7 @@ static const qpy_member shapes_artifact_new[] = {
     SHOW(quipu_artifact, name),
     SHOW(quipu_artifact, mime_type),
     SHOW(quipu_artifact, metadata),
-    ONE_OF(quipu_artifact, kind, ARTIFACT_KINDS),
+    ONE_OF(quipu_artifact, kind, QPY_ARTIFACT_KINDS),
 };
 
 static const qpy_member shapes_artifact_query[] = {
@@ -529,15 +525,6 @@ static const qpy_member shapes_artifact_query[] = {
     SHOW(quipu_artifact_query, name),
     SHOW(quipu_artifact_query, version),
     FLAG(quipu_artifact_query, flags, "versions", QUIPU_ARTIFACT_VERSIONS),
-};
-
-static const qpy_member shapes_artifact[] = {
-    SHOW(quipu_artifact, app_name),    SHOW(quipu_artifact, user_id),
-    SHOW(quipu_artifact, session_key), SHOW(quipu_artifact, name),
-    SHOW(quipu_artifact, version),     SHOW(quipu_artifact, hash),
-    SHOW(quipu_artifact, size),        SHOW(quipu_artifact, mime_type),
-    SHOW(quipu_artifact, metadata),    ONE_OF(quipu_artifact, kind, ARTIFACT_KINDS),
-    SHOW(quipu_artifact, created_at),
 };
 
 /* ---- all --------------------------------------------------------------------------------------
@@ -591,5 +578,4 @@ const qpy_shape qpy_shapes[QPY_SHAPES] = {
     [QPY_STATE_ENTRY] = SHAPE(shapes_state_entry),
     [QPY_ARTIFACT_NEW] = SHAPE(shapes_artifact_new),
     [QPY_ARTIFACT_QUERY] = SHAPE(shapes_artifact_query),
-    [QPY_ARTIFACT] = SHAPE(shapes_artifact),
 };

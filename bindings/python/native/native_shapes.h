@@ -8,6 +8,10 @@
  * uint8_t. */
 enum { SHAPE_CHARS = 64, SHAPE_HASH };
 
+/* Enums that several tables have. */
+#define QPY_MEMORY_KINDS "|observation|reflection"
+#define QPY_ARTIFACT_KINDS "|data|text|uri"
+
 /* By the number of a shape; those that the library lists are empty. */
 extern const qpy_shape qpy_shapes[QPY_SHAPES];
 

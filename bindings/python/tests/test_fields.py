@@ -1,9 +1,10 @@
-"""Every field of a session, by the generated lists: what the library shows is there, and what is
-given comes out."""
+"""Every field of every view of the schema: what the library shows is there, and what is given comes
+out."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import pathlib
 import re
 import typing
@@ -34,9 +35,49 @@ def _names(shape: int) -> set[str]:
     return {one.name for one in SHAPES[shape] if not one.by_hand}
 
 
-def test_a_session_has_what_the_library_shows() -> None:
-    names = {field.name for field in dataclasses.fields(quipu.Session)}
-    assert names == {one.name for one in SHAPES[lib.QPY_SESSION_INFO]}
+def _shown(kind: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+# A message goes as its JSON (quipu_message_json()), in which its calls have another name, and which
+# has no sum over the session.
+IN_MESSAGE = {"calls": "tool_calls", "tokens_total": None}
+VIEWS = {
+    "quipu_session_info": (lib.QPY_SESSION_INFO, _shown(quipu.Session)),
+    "quipu_session_new": (lib.QPY_SESSION_NEW, {*SessionNew.__annotations__, "key", "ttl_ms"}),
+    "quipu_session_patch": (lib.QPY_SESSION_PATCH, {*SessionPatch.__annotations__, "ttl_ms"}),
+    "quipu_message": (lib.QPY_MESSAGE, _shown(quipu.Message)),
+    "quipu_memory": (lib.QPY_MEMORY, _shown(quipu.Memory)),
+    "quipu_artifact": (lib.QPY_ARTIFACT, _shown(quipu.Artifact) - {"data"}),
+}
+
+
+def test_every_field_of_every_view_is_in_python() -> None:
+    text = (ROOT / "schema" / "quipu.ent").read_text(encoding="utf-8")
+    views = re.findall(r'^  view \w+ +"(\w+)"', text, flags=re.M)
+    assert set(views) == VIEWS.keys()
+    for name, (shape, fields) in VIEWS.items():
+        renamed = IN_MESSAGE if name == "quipu_message" else {}
+        wanted = {renamed.get(one.name, one.name) for one in SHAPES[shape]} - {None}
+        assert fields == wanted, name
+
+
+def test_every_value_of_a_message_that_is_given_is_shown(store: quipu.Store) -> None:
+    set_by_store = {"seq", "tokens", "tokens_total", "covers_from", "covers_to", "replaces"}
+    values: dict[str, Any] = {
+        "role": "assistant",
+        "timestamp": datetime.datetime(2020, 1, 2, 3, 4, 5, 6, datetime.timezone.utc),
+        "tool_calls": [quipu.ToolCall("look", "1", '{"a":1}', output="[]")],
+        "extra": {"a": "b"},
+        "mark": "timeout",
+    }
+    for one in SHAPES[lib.QPY_MESSAGE]:
+        if one.name not in set_by_store and IN_MESSAGE.get(one.name, one.name) not in values:
+            values[one.name] = 3 if one.type == 1 else f"the {one.name}"
+    store.append("s", quipu.Message(**values), create=True)
+    (message,) = store.get("s").messages
+    assert {name: getattr(message, name) for name in values} == values
+    assert message.seq == 1 and message.tokens > 0
 
 
 def test_what_may_be_given_is_what_the_library_takes() -> None:

@@ -5,6 +5,8 @@
 #include <views_api.h>
 
 const char *const v_thing_kind_labels[] = {"", "big", "small", NULL};
+const char *const v_thing_colour_labels[] = {"", "red", "orange", "yellow", "green", "blue",
+    "indigo", "violet", "white", "black", "brown", "grey", "pink", NULL};
 static const ent_field v_thing_fields[] = {
     {ENT_FIXED(v_thing, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO,
      .data_class = V_VIEWS_CLASS_REST},
@@ -30,20 +32,22 @@ static const ent_field v_thing_fields[] = {
      .data_class = V_VIEWS_CLASS_REST},
     {ENT_FIELD(v_thing, kind, "kind", ENUM), .flags = ENT_F_DEFAULT, .labels = v_thing_kind_labels,
      .default_text = "big", .data_class = V_VIEWS_CLASS_REST},
+    {ENT_FIELD(v_thing, colour, "colour", ENUM), .flags = ENT_F_NULLABLE,
+     .labels = v_thing_colour_labels, .data_class = V_VIEWS_CLASS_REST},
     {ENT_FIELD(v_thing, number, "number", INT), .flags = ENT_F_DEFAULT | ENT_F_LOCAL,
      .data_class = V_VIEWS_CLASS_REST},
     {ENT_FIELD(v_thing, whole_id, "whole_id", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
      ENT_F_LOCAL, .data_class = V_VIEWS_CLASS_REST},
 };
 static const ent_edge v_thing_edges[] = {
-    {ENT_EDGE(v_thing, whole, v_thing, 13, TO_ONE, RESTRICT)},
-    {ENT_EDGE(v_thing, parts, v_thing, 13, TO_MANY, RESTRICT)},
+    {ENT_EDGE(v_thing, whole, v_thing, 14, TO_ONE, RESTRICT)},
+    {ENT_EDGE(v_thing, parts, v_thing, 14, TO_MANY, RESTRICT)},
 };
 static const ent_index v_thing_indexes[] = {
-    {.name = "thing_whole_id", .fields = {13}, .count = 1},
+    {.name = "thing_whole_id", .fields = {14}, .count = 1},
 };
 const ent_entity v_thing_entity = {
-    .name = "Thing", .table = "things", .fields = v_thing_fields, .field_count = 14, .key = {0},
+    .name = "Thing", .table = "things", .fields = v_thing_fields, .field_count = 15, .key = {0},
     .key_count = 1, .edges = v_thing_edges, .edge_count = 2, .indexes = v_thing_indexes,
     .index_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(v_thing)};
 ENT_SHAPE(v_thing);
@@ -60,7 +64,7 @@ static const ent_shown v_thing_info_shown[] = {
     {ENT_SHOW_HAS(thing_info, weight, has_weight, 9, FLOAT)},
     {ENT_SHOW(thing_info, done, 10, BOOL)},
     {ENT_SHOW(thing_info, kind, 11, ENUM)},
-    {ENT_SHOW_IS(thing_info, is_part, 13)},
+    {ENT_SHOW_IS(thing_info, is_part, 14)},
     {ENT_SHOW(thing_info, whole_name, 1, TEXT), .edge = 1},
     {ENT_SHOW(thing_info, whole_remark, 2, TEXT), .edge = 1},
 };
@@ -114,11 +118,64 @@ ENT_SHOW_TYPE(thing_info, made_at, quipu_time);
 const ent_view v_thing_other_view = {.name = "other", .type = "thing_info",
     .entity = &v_thing_entity, .items = v_thing_other_shown, .count = 1,
     .size = sizeof(thing_info)};
+static const ent_shown v_thing_both_shown[] = {
+    {ENT_SHOW(thing_both, name, 1, TEXT)},
+    {ENT_SHOW(thing_both, note, 2, TEXT)},
+    {ENT_SHOW(thing_both, parts, 3, JSON), .by_hand = true},
+    {ENT_SHOW(thing_both, count, 3, INT), .by_hand = true},
+    {ENT_SHOW_HAS(thing_both, owner_id, has_owner, 5, UUID)},
+    {ENT_SHOW(thing_both, kind, 11, ENUM)},
+    {ENT_SHOW(thing_both, size, 11, ENUM), .by_hand = true},
+    {ENT_SHOW(thing_both, colour, 12, ENUM)},
+};
+ENT_SHOW_TYPE(thing_both, name, quipu_str);
+ENT_SHOW_TYPE(thing_both, note, quipu_str);
+ENT_SHOW_TYPE(thing_both, count, int64_t);
+ENT_SHOW_TYPE(thing_both, owner_id, quipu_uuid);
+ENT_SHOW_TYPE(thing_both, has_owner, bool);
+ENT_SHOW_ENUM(thing_both, kind);
+ENT_SHOW_ENUM(thing_both, size);
+ENT_SHOW_ENUM(thing_both, colour);
+const ent_view v_thing_both_view = {.name = "both", .type = "thing_both", .entity = &v_thing_entity,
+    .items = v_thing_both_shown, .count = 8, .size = sizeof(thing_both)};
+static const ent_shown v_thing_go_shown[] = {
+    {ENT_SHOW(thing_go, title, 1, TEXT)},
+};
+ENT_SHOW_TYPE(thing_go, title, quipu_str);
+const ent_view v_thing_go_view = {.name = "go", .type = "thing_go", .entity = &v_thing_entity,
+    .items = v_thing_go_shown, .count = 1, .size = sizeof(thing_go)};
+static const ent_shown v_thing_python_shown[] = {
+    {ENT_SHOW(thing_go, title, 1, TEXT)},
+};
+ENT_SHOW_TYPE(thing_go, title, quipu_str);
+const ent_view v_thing_python_view = {.name = "python", .type = "thing_go",
+    .entity = &v_thing_entity, .items = v_thing_python_shown, .count = 1, .size = sizeof(thing_go)};
 
-static const ent_entity *const v_views_entities[] = {&v_thing_entity};
+static const ent_field v_item_fields[] = {
+    {ENT_FIXED(v_item, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO,
+     .data_class = V_VIEWS_CLASS_REST},
+    {ENT_FIELD(v_item, name, "name", TEXT), .flags = ENT_F_STRING,
+     .data_class = V_VIEWS_CLASS_CONTENT},
+    {ENT_FIELD(v_item, place, "place", TEXT), .data_class = V_VIEWS_CLASS_CONTENT},
+};
+const ent_entity v_item_entity = {
+    .name = "Item", .table = "items", .fields = v_item_fields, .field_count = 3, .key = {0},
+    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(v_item)};
+ENT_SHAPE(v_item);
+static const ent_shown v_item_both_shown[] = {
+    {ENT_SHOW(thing_both, name, 1, TEXT)},
+    {ENT_SHOW(thing_both, place, 2, TEXT)},
+};
+ENT_SHOW_TYPE(thing_both, name, quipu_str);
+ENT_SHOW_TYPE(thing_both, place, quipu_str);
+const ent_view v_item_both_view = {.name = "both", .type = "thing_both", .entity = &v_item_entity,
+    .items = v_item_both_shown, .count = 2, .size = sizeof(thing_both)};
+
+static const ent_entity *const v_views_entities[] = {&v_thing_entity, &v_item_entity};
 static const char *const v_views_classes[] = {"", "content", "personal", "rest", NULL};
 static const ent_view *const v_views_views[] = {&v_thing_info_view, &v_thing_new_view,
-    &v_thing_change_view, &v_thing_other_view};
-const ent_schema v_views_schema = {.name = "views", .entities = v_views_entities, .entity_count = 1,
-    .hash = "b70575f8f167fde2", .application_id = 0x00000000, .version = 1, .min_reader = 1,
-    .min_writer = 1, .classes = v_views_classes, .views = v_views_views, .view_count = 4};
+    &v_thing_change_view, &v_thing_other_view, &v_thing_both_view, &v_thing_go_view,
+    &v_thing_python_view, &v_item_both_view};
+const ent_schema v_views_schema = {.name = "views", .entities = v_views_entities, .entity_count = 2,
+    .hash = "f64d0840bb25e64b", .application_id = 0x00000000, .version = 1, .min_reader = 1,
+    .min_writer = 1, .classes = v_views_classes, .views = v_views_views, .view_count = 8};

@@ -91,3 +91,59 @@ func (v *ThingChange) write(to *writer) {
 	to.text("remark", v.Remark)
 	to.boolean("done", v.Done)
 }
+
+// Both is what is shown, and what may be given, of a Thing or an Item.
+// What is read here is given back.
+type Both struct {
+	// What it is called, in the words of its first authors; the comment is long enough to be
+	// broken.
+	Name string
+
+	Note string
+
+	Parts []Part
+
+	Count int64
+
+	// Zero when there is none.
+	OwnerID OwnerID
+
+	Kind Kind
+
+	Size Size
+
+	Colour int32
+
+	Place string
+}
+
+func (v *Both) read(from *reader) {
+	v.Name = from.text("name")
+	v.Note = from.text("note")
+	v.Count = from.integer("count")
+	v.OwnerID = OwnerID(from.id("owner_id"))
+	v.Kind = Kind(from.label("kind"))
+	v.Size = Size(from.label("size"))
+	v.Colour = from.label("colour")
+	v.Place = from.text("place")
+}
+
+func (v *Both) write(to *writer) {
+	to.str("name", v.Name)
+	to.putSome("note", v.Note)
+	to.putID("owner_id", v.OwnerID)
+	to.putLabel("kind", int32(v.Kind))
+	to.putLabel("colour", v.Colour)
+	to.str("place", v.Place)
+}
+
+// OnlyGo is what may be given of a Thing. What is nil is not given.
+type OnlyGo struct {
+	// What it is called, in the words of its first authors; the comment is long enough to be
+	// broken.
+	Title *string
+}
+
+func (v *OnlyGo) write(to *writer) {
+	to.text("title", v.Title)
+}

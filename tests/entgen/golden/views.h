@@ -12,10 +12,16 @@ extern const ent_schema v_views_schema;
 enum { V_VIEWS_CLASS_CONTENT = 1, V_VIEWS_CLASS_PERSONAL, V_VIEWS_CLASS_REST };
 
 ENT_TYPES(v_thing)
+ENT_TYPES(v_item)
 
 /* ---- Thing: table things ---- */
 typedef enum v_thing_kind { V_THING_KIND_BIG = 1, V_THING_KIND_SMALL } v_thing_kind;
 ENT_ENUM(v_thing_kind)
+typedef enum v_thing_colour { V_THING_COLOUR_RED = 1, V_THING_COLOUR_ORANGE, V_THING_COLOUR_YELLOW,
+    V_THING_COLOUR_GREEN, V_THING_COLOUR_BLUE, V_THING_COLOUR_INDIGO, V_THING_COLOUR_VIOLET,
+    V_THING_COLOUR_WHITE, V_THING_COLOUR_BLACK, V_THING_COLOUR_BROWN, V_THING_COLOUR_GREY,
+    V_THING_COLOUR_PINK } v_thing_colour;
+ENT_ENUM(v_thing_colour)
 /* A thing that an interface shows. */
 struct v_thing {
     int64_t id;
@@ -32,6 +38,7 @@ struct v_thing {
     ent_opt_float weight;
     bool done;
     v_thing_kind kind;
+    v_thing_colour colour;
     int64_t number;
     ent_opt_int whole_id;
     const struct v_thing *whole;
@@ -50,6 +57,7 @@ typedef struct v_thing_new {
     ent_opt_float weight;
     bool done; /* default false */
     v_thing_kind kind; /* default big */
+    v_thing_colour colour;
     int64_t number; /* default 0 */
     ent_opt_int whole_id;
 } v_thing_new;
@@ -64,6 +72,7 @@ typedef struct v_thing_patch {
     ent_patch_float weight;
     ent_patch_bool done;
     v_thing_kind_patch kind;
+    v_thing_colour_patch colour;
     ent_patch_int number;
     ent_patch_int whole_id;
 } v_thing_patch;
@@ -80,6 +89,7 @@ struct v_thing_where {
     ent_where_float weight;
     ent_where_bool done;
     v_thing_kind_where kind;
+    v_thing_colour_where colour;
     ent_where_int number;
     ent_where_int whole_id;
     const v_thing_where *any_of, *all_of, *none_of;
@@ -95,8 +105,9 @@ struct v_thing_where {
 #define V_THING_BY_WEIGHT(dir) ((v_thing_order){10, ENT_##dir})
 #define V_THING_BY_DONE(dir) ((v_thing_order){11, ENT_##dir})
 #define V_THING_BY_KIND(dir) ((v_thing_order){12, ENT_##dir})
-#define V_THING_BY_NUMBER(dir) ((v_thing_order){13, ENT_##dir})
-#define V_THING_BY_WHOLE_ID(dir) ((v_thing_order){14, ENT_##dir})
+#define V_THING_BY_COLOUR(dir) ((v_thing_order){13, ENT_##dir})
+#define V_THING_BY_NUMBER(dir) ((v_thing_order){14, ENT_##dir})
+#define V_THING_BY_WHOLE_ID(dir) ((v_thing_order){15, ENT_##dir})
 struct v_thing_query {
     int64_t limit, offset; /* 0: no limit */
     const v_thing *after; /* the last row of the page before */
@@ -118,6 +129,51 @@ extern const ent_view v_thing_info_view; /* thing_info */
 extern const ent_view v_thing_new_view; /* thing_new */
 extern const ent_view v_thing_change_view; /* thing_change */
 extern const ent_view v_thing_other_view; /* thing_info */
+extern const ent_view v_thing_both_view; /* thing_both */
+extern const ent_view v_thing_go_view; /* thing_go */
+extern const ent_view v_thing_python_view; /* thing_go */
+
+/* ---- Item: table items ---- */
+/* Another one of the same struct. */
+struct v_item {
+    int64_t id;
+    quipu_str name;
+    quipu_str place;
+};
+typedef struct v_item_new {
+    ent_opt_int id; /* given out when absent */
+    quipu_str name; /* required */
+    quipu_str place; /* required */
+} v_item_new;
+typedef struct v_item_patch {
+    ent_patch_text name;
+    ent_patch_text place;
+} v_item_patch;
+struct v_item_where {
+    ent_where_int id;
+    ent_where_text name;
+    ent_where_text place;
+    const v_item_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define V_ITEM_BY_ID(dir) ((v_item_order){1, ENT_##dir})
+#define V_ITEM_BY_NAME(dir) ((v_item_order){2, ENT_##dir})
+#define V_ITEM_BY_PLACE(dir) ((v_item_order){3, ENT_##dir})
+struct v_item_query {
+    int64_t limit, offset; /* 0: no limit */
+    const v_item *after; /* the last row of the page before */
+    v_item_order order[ENT_ORDER_MAX];
+    v_item_where where;
+};
+#define V_ITEM_ON_ID ((v_item_on){-1})
+ENT_CALL v_item_get(ent_db *db, quipu_arena *mem, int64_t id_, const v_item **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &v_item_entity, -1, keys, ret, err);
+}
+ENT_CALLS(v_item)
+ENT_UPDATES(v_item)
+extern const ent_view v_item_both_view; /* thing_both */
 
 ENT_END
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Thing:
     size: int
     weight: float | None
     done: bool
-    kind: int
+    kind: Literal["big", "small"]
     is_part: bool
     whole_name: str
     whole_remark: str
@@ -47,3 +47,46 @@ class ThingChange(TypedDict, total=False):
     name: str | None
     remark: str | None
     done: bool | None
+
+
+@dataclass(slots=True)
+class Both:
+    """What is shown of a Thing or an Item.
+
+    What is read here is given back.
+    """
+
+    # What it is called, in the words of its first authors; the comment is long enough to be
+    # broken.
+    name: str
+    note: str
+    parts: list[Any]
+    count: int
+    owner_id: str | None
+    kind: Literal["big", "small"]
+    size: Literal["tiny", "huge"]
+    colour: Literal[
+        "",
+        "red",
+        "orange",
+        "yellow",
+        "green",
+        "blue",
+        "indigo",
+        "violet",
+        "white",
+        "black",
+        "brown",
+        "grey",
+        "pink",
+    ]
+    place: str
+
+
+@dataclass(slots=True)
+class OnlyPython:
+    """What is shown of a Thing."""
+
+    # What it is called, in the words of its first authors; the comment is long enough to be
+    # broken.
+    title: str

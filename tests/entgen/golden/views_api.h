@@ -45,4 +45,31 @@ typedef struct thing_change {
     bool done;
 } thing_change;
 
+typedef enum thing_size { THING_TINY = 1, THING_HUGE } thing_size;
+typedef enum thing_colour { THING_RED = 1 } thing_colour;
+
+/* A list, as QUIPU_SLICE makes one. */
+typedef struct thing_parts {
+    const void *items;
+    size_t count;
+    size_t item_size;
+} thing_parts;
+
+typedef struct thing_both {
+    quipu_str name;
+    quipu_str note;
+    quipu_str place;
+    thing_parts parts;
+    int64_t count;
+    bool has_owner;
+    quipu_uuid owner_id;
+    thing_kind kind;
+    thing_size size;
+    thing_colour colour;
+} thing_both;
+
+typedef struct thing_go {
+    quipu_str title;
+} thing_go;
+
 #endif

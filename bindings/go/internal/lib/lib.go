@@ -289,19 +289,10 @@ type ToolCall struct {
 	ThoughtSignature        Str
 }
 
-// Message is quipu_message.
-type Message struct {
-	Role                                     int32
-	HasTimestamp                             bool
-	Timestamp                                Time
-	Content, Author                          Str
-	Calls                                    Slice
-	EventID, InvocationID, Branch, Extra     Str
-	Seq, Tokens, TokensTotal                 int64
-	Mark                                     int32
-	CoversFrom, CoversTo, Replaces           int64
-	Model                                    Str
-	PromptTokens, CachedTokens, AnswerTokens int64
+// MessageHead is how quipu_message begins.
+type MessageHead struct {
+	Role         int32
+	HasTimestamp bool
 }
 
 // AppendOptions is quipu_append_options.
@@ -481,7 +472,7 @@ type RecallHit struct {
 	Score                                  float64
 	FromWords, FromNeighbours, FromSession float64
 	FromVector                             float64
-	Memory                                 *Memory // or nil
+	Memory                                 unsafe.Pointer // a quipu_memory, or nil
 }
 
 // RecallResults is how quipu_recall_results begins.
@@ -489,33 +480,9 @@ type RecallResults struct {
 	Hits Slice
 }
 
-// Memory is quipu_memory.
-type Memory struct {
-	Kind                                           int32
-	ID                                             [16]byte
-	SessionKey, Content                            Str
-	TokenCount, SourceStart, SourceEnd, Generation int64
-	CreatedAt                                      Time
-	Scope                                          Str
-	Priority, Topic, State                         int32
-	Subject                                        Str
-	HasSaidAt                                      bool
-	SaidAt                                         Time
-	HasAboutFrom                                   bool
-	AboutFrom                                      Time
-	HasAboutTo                                     bool
-	AboutTo                                        Time
-	Times                                          int64
-	HasSupersedes                                  bool
-	Supersedes                                     [16]byte
-	HasRetiredAt                                   bool
-	RetiredAt                                      Time
-	RetiredWhy, Origin                             Str
-	HasCondensedInto                               bool
-	CondensedInto                                  [16]byte
-	HasEditedAt                                    bool
-	EditedAt                                       Time
-	EditedBy, EditedWhy                            Str
+// MemoryHead is how quipu_memory begins.
+type MemoryHead struct {
+	Kind int32
 }
 
 // List is how quipu_memory_list and quipu_memory_status_list begin.

@@ -24,7 +24,7 @@ from ._errors import (
     Unknown,
     Unsupported,
 )
-from ._fields import Session, SessionNew, SessionPatch
+from ._fields import Memory, Session, SessionNew, SessionPatch
 from ._messages import to_openai
 from ._results import (
     Artifact,
@@ -37,7 +37,6 @@ from ._results import (
     Factor,
     FeedPage,
     Imported,
-    Memory,
     MemoryProgress,
     MemoryRun,
     MemoryStatus,

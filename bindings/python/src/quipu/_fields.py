@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 
 @dataclass(slots=True)
@@ -88,3 +88,88 @@ class SessionPatch(TypedDict, total=False):
     metadata: Any
     # What people call it.
     title: str | None
+
+
+@dataclass(slots=True)
+class Artifact:
+    """What is shown of an Artifact.
+
+    `session_key` is "" for an artifact of the user.
+    """
+
+    app_name: str
+    user_id: str
+    # The key of its session; empty: the user's, of all sessions.
+    session_key: str
+    name: str
+    # From 0, without gaps until the name is deleted.
+    version: int
+    # SHA-256 of its bytes in hexadecimal digits, and how many there are.
+    hash: str
+    size: int
+    mime_type: str
+    # What its author says about it, as a JSON object.
+    metadata: Any
+    # What its bytes are: those of a file, a text in UTF-8, or the URI of something elsewhere.
+    kind: Literal["data", "text", "uri"]
+    created_at: datetime.datetime
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is shown of an Observation or a Reflection.
+
+    `scope` is where it counts: the key of its session, or "adk:app/user/" for a user's. The
+    store sets created_at, scope and times, and what happens to it later.
+    """
+
+    kind: Literal["observation", "reflection"]
+    id: str
+    session_key: str
+    content: str
+    token_count: int
+    source_start: int
+    source_end: int
+    created_at: datetime.datetime
+    # Where it counts: the key of its session, or that of a user within an app
+    # (store/memory_scope.h). Absent: a row of an older program, which counts in its session.
+    scope: str
+    # The generation of its session's scope that it came with; 0: saved by a caller.
+    generation: int
+    # How much it weighs in a prompt; standing ones are always sent. Absent: medium.
+    priority: Literal["", "standing", "high", "medium", "low", "done"]
+    topic: Literal[
+        "",
+        "instruction",
+        "preference",
+        "decision",
+        "commitment",
+        "question",
+        "person",
+        "quantity",
+        "date",
+        "outcome",
+        "failure",
+    ]
+    # Buffered: made in advance, and not sent yet.
+    state: Literal["active", "buffered"]
+    # Whom or what it is about.
+    subject: str
+    # When it was said, and the time that it is about.
+    said_at: datetime.datetime | None
+    about_from: datetime.datetime | None
+    about_to: datetime.datetime | None
+    times: int
+    # The earlier memory that it replaces, which was retired in the same transaction.
+    supersedes: str | None
+    # From then on it is in no prompt.
+    retired_at: datetime.datetime | None
+    retired_why: str
+    # What made it: a rule, or a model and the version of its prompt.
+    origin: str
+    # The reflection that it was condensed into, which retired it in the same transaction.
+    condensed_into: str | None
+    # When somebody edited or retired it last, who, and why.
+    edited_at: datetime.datetime | None
+    edited_by: str
+    edited_why: str

@@ -16,7 +16,7 @@ from uuid import UUID
 from . import _call, _key, _one_sqlite, _results, _types
 from ._ask import Asker, given_asker
 from ._embed import Embedder, given_embedder
-from ._fields import Session, SessionNew, SessionPatch
+from ._fields import Memory, Session, SessionNew, SessionPatch
 from ._messages import packed
 from ._native import lib
 from ._results import (
@@ -26,7 +26,6 @@ from ._results import (
     Factor,
     FeedPage,
     Imported,
-    Memory,
     MemoryKind,
     MemoryRun,
     MemoryStatus,

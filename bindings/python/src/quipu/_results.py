@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from . import _fields
+from ._fields import Memory
 from ._native import lib
 from ._shapes import Reader
 from ._types import Role
@@ -36,41 +38,6 @@ SourceKind = Literal[
     "openai-agents",
     "langgraph",
 ]
-
-
-@dataclass(slots=True)
-class Memory:
-    """An observation or a reflection. `scope` is where it counts: the session's key, or
-    "adk:app/user/" for a user's. `source_start` and `source_end` are the messages that it was made
-    from; a retired one is in no prompt, and `condensed_into` is the reflection that says it now.
-    Priority and topic are "" when none was given."""
-
-    kind: MemoryKind
-    id: str
-    session_key: str
-    content: str
-    token_count: int
-    source_start: int
-    source_end: int
-    generation: int
-    created_at: datetime.datetime
-    scope: str
-    priority: Literal["", "standing", "high", "medium", "low", "done"]
-    topic: str
-    state: Literal["", "active", "buffered"]
-    subject: str
-    said_at: datetime.datetime | None
-    about_from: datetime.datetime | None
-    about_to: datetime.datetime | None
-    times: int
-    supersedes: str | None
-    retired_at: datetime.datetime | None
-    retired_why: str
-    origin: str
-    condensed_into: str | None
-    edited_at: datetime.datetime | None
-    edited_by: str
-    edited_why: str
 
 
 @dataclass(slots=True)
@@ -172,21 +139,10 @@ class StateEntry:
 
 
 @dataclass(slots=True)
-class Artifact:
+class Artifact(_fields.Artifact):
     """One version of an artifact. `session_key` is "" for one of the user; `hash` is the SHA-256 of
     its bytes, which are in `data` where the call gets one."""
 
-    app_name: str
-    user_id: str
-    session_key: str
-    name: str
-    version: int
-    hash: str
-    size: int
-    mime_type: str
-    metadata: dict[str, Any]
-    kind: Literal["data", "text", "uri"]
-    created_at: datetime.datetime
     data: bytes | None
 
 
@@ -456,11 +412,8 @@ def recalled_of(reader: Reader) -> list[Recalled]:
 
 
 def memories_of(reader: Reader) -> list[Memory]:
-    """Decode memories, each behind its kind."""
-    return [
-        Memory(**kind, **reader.struct(lib.QPY_MEMORY))
-        for kind in reader.items(lib.QPY_MEMORY_KIND)
-    ]
+    """Decode memories."""
+    return [Memory(**found) for found in reader.items(lib.QPY_MEMORY)]
 
 
 def memory_of(reader: Reader) -> Memory:
