@@ -40,8 +40,9 @@ typedef struct quipu_field {
 
 /**
  * The member number `number`, from 0, of a struct: "quipu_session_info", "quipu_session_new",
- * "quipu_session_patch", "quipu_message" or "quipu_memory". False when there is none: then the
- * struct has no more, or is not known here. Members that stand for no field are not listed.
+ * "quipu_session_patch", "quipu_message", "quipu_memory" or "quipu_artifact". False when there is
+ * none: then the struct has no more, or is not known here. Members that stand for no field are not
+ * listed.
  *
  * Ownership: the name is constant.
  * Threads:   any.

@@ -3,6 +3,7 @@
  * struct that shows it. A field that is added to schema/quipu.ent is tested here without a
  * change. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include "ent/patch.h"
 #include "ent/row.h"
@@ -400,7 +401,7 @@ static void verify_finds_every_own_field_of_a_hidden_session(void **state)
             strstr(heard.text, field->name) == NULL) {
             fail_msg("%s: %d problems: %s", field->name, heard.count, heard.text);
         }
-        T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
+        T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, NULL));
         assert_int_equal(verified.repaired, 1);
         mt_clean(store);
     }
