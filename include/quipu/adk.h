@@ -169,7 +169,7 @@ QUIPU_API void quipu_service_free(quipu_service *service);
  * Ownership: free *ret_session, the new session, with quipu_live_free().
  * Threads:   any, same service.
  * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
- *            QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status
@@ -243,7 +243,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_find(quipu_service *service,
  * Ownership: inputs are borrowed.
  * Threads:   any, same service.
  * Errors:    QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_delete(quipu_service *service,

@@ -74,7 +74,7 @@ typedef struct quipu_artifact_list {
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND and QUIPU_EXPIRED (of the session), QUIPU_INVALID, QUIPU_LIMIT,
  *            QUIPU_UNKNOWN (it may be saved: list the versions), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_save(quipu_store *store,
@@ -109,8 +109,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_find(quipu_store *store,
  * Ownership: `ret_removed`, how many versions there were, may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND and QUIPU_EXPIRED (of the session), QUIPU_INVALID, QUIPU_LIMIT,
- *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
+ *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_delete(quipu_store *store,

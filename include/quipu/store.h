@@ -1,7 +1,8 @@
 /* The store: sessions and their messages. One store is one file or one schema of a PostgreSQL
  * server. All threads may share a store, and many processes may open the file. Every write is one
  * transaction; writers that wait at the same time share one fsync. A result owns its memory: what
- * it points to is constant and lives until quipu_free(). */
+ * it points to is constant and lives until quipu_free(). A store behind a server lacks some calls,
+ * which are QUIPU_UNSUPPORTED there (docs/server.md). */
 #ifndef QUIPU_STORE_H
 #define QUIPU_STORE_H
 
@@ -345,7 +346,8 @@ typedef struct quipu_session_new {
  *            call made it. `ret_history` may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN,
- *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_create(quipu_store *store,
@@ -418,8 +420,8 @@ typedef struct quipu_session_patch {
  * Ownership: `ret_revision` may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_INVALID, QUIPU_LIMIT,
- *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
+ *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, quipu_str key,
@@ -552,8 +554,8 @@ typedef struct quipu_appended {
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_EXISTS, QUIPU_INVALID,
  *            QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN (repeat with the same event ids to
- *            settle it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE (also an empty batch without an event).
+ *            settle it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE (also an empty batch without an event).
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_append(
@@ -613,8 +615,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_parse(quipu_str json, quipu_
  *
  * Ownership: `ret_removed` may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
+ * Errors:    QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_sweep(quipu_store *store,
@@ -737,8 +739,9 @@ typedef struct quipu_memory_query {
  *
  * Ownership: free *ret_saved, a list of one, with quipu_free(); `ret_saved` may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN,
- *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Errors:    QUIPU_NOT_FOUND (what it supersedes), QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT,
+ *            QUIPU_UNSUPPORTED, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
@@ -773,8 +776,8 @@ typedef struct quipu_memory_patch {
  * Ownership: free *ret_changed, a list of one, with quipu_free(); `ret_changed` may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXISTS (its session has one that says the same), QUIPU_INVALID,
- *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM,
- *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_update(quipu_store *store,
@@ -806,8 +809,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_find(quipu_store *store,
  *
  * Ownership: `ret_removed` may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM,
- *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Errors:    QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_delete(quipu_store *store,
