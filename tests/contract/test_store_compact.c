@@ -187,6 +187,34 @@ static void border_looks_so_far_for_an_answer_and_no_farther(void **state)
     assert_true(ht_compact(self->store, "near", QUIPU_PAIR_REACH + 2, "sum") > 0);
 }
 
+/* An undo that names a summary is a compaction that somebody got wrong: nothing is undone. */
+static void options_are_a_compaction_or_an_undo(void **state)
+{
+    ht_store *self = *state;
+    const quipu_compact_options wrong[] = {
+        {.flags = QUIPU_COMPACT_UNDO, .summary = QUIPU_STR("sum")},
+        {.flags = QUIPU_COMPACT_UNDO, .covers_to = 1},
+        {.flags = QUIPU_COMPACT_UNDO << 1, .covers_to = 1, .summary = QUIPU_STR("sum")},
+    };
+    quipu_history *history = NULL;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "ua");
+    T_OK(quipu_session_compact(self->store, KEY, T_COMPACT(1, QUIPU_STR("sum")), NULL, NULL, &err));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        quipu_compact_options options = wrong[i];
+
+        options.struct_size = (uint32_t)sizeof(options);
+        T_STATUS(quipu_session_compact(self->store, KEY, &options, NULL, NULL, &err), QUIPU_MISUSE);
+    }
+    T_STATUS(quipu_session_compact(self->store, KEY, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_session_compact(self->store, KEY, &wrong[0], NULL, NULL, &err), QUIPU_MISUSE);
+    T_OK(quipu_session_get(self->store, KEY, NULL, NULL, &history, &err));
+    assert_int_equal(history->session->compacted_seq, 3);
+    quipu_free(history);
+}
+
 static void summary_must_be_text(void **state)
 {
     ht_store *self = *state;
@@ -492,6 +520,7 @@ int main(void)
         HT_TEST(call_is_not_parted_from_an_answer_that_came_later),
         HT_TEST(border_does_not_part_what_ids_join),
         HT_TEST(border_looks_so_far_for_an_answer_and_no_farther),
+        HT_TEST(options_are_a_compaction_or_an_undo),
         HT_TEST(summary_must_be_text),
         HT_TEST(only_compact_makes_summaries),
         HT_TEST(view_can_be_read_in_ranges),

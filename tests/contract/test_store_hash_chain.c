@@ -566,6 +566,7 @@ static void what_is_no_head_is_refused(void **state)
         ("{\"type\":\"head\",\"key\":\"a\",\"uid\":\"0190a5c3-7e5b-7cc0-8d3f-0123456789ab\","
          "\"next_seq\":2,\"hashed_from\":1,\"head_hash\":\"AAAA\"}\n"),
         "{\"quipu\":\"export\",\"major\":1,\"minor\":2}\n"};
+    quipu_verify_against_options options = QUIPU_VERIFY_AGAINST_OPTIONS_INIT;
     quipu_store *store = *state;
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -581,6 +582,9 @@ static void what_is_no_head_is_refused(void **state)
         mt_free(&known);
     }
     T_STATUS(quipu_store_verify_against(store, NULL, NULL, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
+    options.flags = 1;
+    T_STATUS(quipu_store_verify_against(store, &options, mt_read, NULL, NULL, NULL, NULL),
+             QUIPU_MISUSE);
 }
 
 int main(void)

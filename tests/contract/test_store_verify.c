@@ -679,6 +679,9 @@ static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
     assert_int_equal(mt_verify(store).count, 1);
     T_STATUS(quipu_store_verify(store, T_REPAIR, NULL, NULL, &err), QUIPU_MISUSE);
     T_STATUS(quipu_store_verify(NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(
+        quipu_store_verify(store, T_VERIFY(QUIPU_VERIFY_REPAIR << 1, NULL, NULL), NULL, NULL, &err),
+        QUIPU_MISUSE);
     quipu_cancel_set(cancel);
     call.cancel = cancel;
     T_STATUS(quipu_store_verify(store, NULL, &call, NULL, &err), QUIPU_CANCELLED);
