@@ -3,9 +3,9 @@
 scenarios that the project was asked for, 27 rows of Lango's tests and 21 of its faults;
 lango-tests.md covers Lango's model adapter, adk-rules.md the session service, integrity.md what
 verify promises, recall.md search, python.md the Python package, memory.md workers and prompts,
-server.md rights, attacks and limits, scale.md distributed stores, api.md the public
-headers. Rows are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are named with their folders,
-figures as bench/bars.txt:name."""
+server.md rights, attacks and limits, scale.md distributed stores, api.md the public headers.
+Rows are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are named with their
+folders, figures as bench/bars.txt:name."""
 
 import re
 
