@@ -42,7 +42,7 @@ static quipu_store *checksum_open(const bench_arguments *arguments, const char *
     wall_fill(store, SIDES_KEY, CHECKSUM_MESSAGES);
     quipu_close(store);
     store = wall_open(path, durable);
-    bench_ok(quipu_store_stats(store, NULL, &stats, &error), &error, "stats");
+    bench_ok(quipu_store_stats(store, NULL, NULL, &stats, &error), &error, "stats");
     if (stats.checksums != expected) {
         bench_die("%s has checksums %d instead of %d", path, (int)stats.checksums, (int)expected);
     }

@@ -54,7 +54,7 @@ static void context_fill(quipu_store *store, quipu_str key, int64_t messages)
         bench_ok(quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, NULL, &error),
                  &error, "save");
     }
-    bench_ok(quipu_context_get(store, &options, NULL, &context, &error), &error, "context");
+    bench_ok(quipu_context_make(store, &options, NULL, &context, &error), &error, "context");
     quipu_free(context);
 }
 
@@ -69,9 +69,9 @@ static double context_time(quipu_store *store, quipu_str key, size_t *ret_messag
         quipu_error error = {0};
         const uint64_t start = wall_now();
 
-        bench_ok(quipu_context_get(store, &options, NULL, &context, &error), &error, "context");
+        bench_ok(quipu_context_make(store, &options, NULL, &context, &error), &error, "context");
         ns[i] = wall_now() - start;
-        if (context->tokens < CONTEXT_TOKENS / 2 || context->reason != QUIPU_CONTEXT_SAME) {
+        if (context->tokens < CONTEXT_TOKENS / 2 || context->reason != QUIPU_CONTEXT_REASON_SAME) {
             bench_die("a prompt of %lld tokens, reason %d", (long long)context->tokens,
                       (int)context->reason);
         }
@@ -281,7 +281,7 @@ static void replay_count(replay *self, const quipu_turn_result *result, const ch
 {
     static const char *const reasons[] = {"same", "first",      "model",  "instructions", "memory",
                                           "idle", "compaction", "window", "history",      "pays"};
-    const bool stated = result->reason != QUIPU_CONTEXT_SAME;
+    const bool stated = result->reason != QUIPU_CONTEXT_REASON_SAME;
     const double size = (double)self->last_size;
     const double same = (double)self->last_same;
 

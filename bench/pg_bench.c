@@ -153,7 +153,7 @@ static int64_t pg_commits(quipu_store *store)
     quipu_error error = {0};
     quipu_stats stats = QUIPU_STATS_INIT;
 
-    bench_ok(quipu_store_stats(store, NULL, &stats, &error), &error, "statistics");
+    bench_ok(quipu_store_stats(store, NULL, NULL, &stats, &error), &error, "statistics");
     return stats.commits;
 }
 

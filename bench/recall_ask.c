@@ -150,7 +150,7 @@ static void ask_fill(quipu_store *store, const ask_embedder *embedder)
     call.deadline_ms = -1;
     options.embedder = embedder->provider;
     options.embed_model = embedder->model;
-    options.flags = QUIPU_MEMORY_EMBED_ONLY;
+    options.flags = QUIPU_MEMORY_RUN_EMBED_ONLY;
     status = quipu_memory_run(store, &options, &call, &ran, &error);
     if (status != QUIPU_OK || ran.failed > 0) {
         ask_fail("embed", status, &error);

@@ -3,9 +3,9 @@
 scenarios that the project was asked for, 27 rows of Lango's tests and 21 of its faults;
 lango-tests.md covers Lango's model adapter, adk-rules.md the session service, integrity.md what
 verify promises, recall.md search, python.md the Python package, memory.md workers and prompts,
-server.md rights, attacks and limits, scale.md distributed stores. Rows are
-`| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are named with their folders,
-figures as bench/bars.txt:name."""
+server.md rights, attacks and limits, scale.md distributed stores, api.md the public headers.
+Rows are `| scenario | tests/x/test_y.c:name, ... |`; tests of the bindings are named with their
+folders, figures as bench/bars.txt:name."""
 
 import re
 
@@ -18,7 +18,8 @@ MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md",
         "docs/traceability/encryption.md",
         "docs/traceability/python.md", "docs/traceability/memory.md",
         "docs/traceability/go-node.md", "docs/traceability/server.md",
-        "docs/traceability/cli.md", "docs/traceability/scale.md")
+        "docs/traceability/cli.md", "docs/traceability/scale.md",
+        "docs/traceability/api.md")
 WHERE = "tests|bindings/python/tests|bindings/go|bindings/node|bench"
 TEST = re.compile(rf"^`?((?:{WHERE})/[\w./-]+):([\w.]+)`?$")
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Each library exports exactly its list (tools/symbols*.txt), all of it quipu_* or ent_*, and every
-other global of the static library is qp_*. Each quipu_* export has a user among the programs, the
-bindings, the examples and the README, and there are at most QUIPU_MAX of them. With --update the
-lists are rewritten from what the libraries define."""
+other global of the static library is qp_*. Each quipu_* export is called by a user, among the
+programs, the bindings, the examples and the README, and there are at most QUIPU_MAX of them. With
+--update the lists are rewritten from what the libraries define."""
 
 import re
 import subprocess
@@ -17,6 +17,8 @@ LIBRARIES = (
     ("libquipu-provider", "symbols_provider.txt"),
     ("libquipu-server", "symbols_server.txt"),
 )
+C_BLOCK = re.compile(r"^```c\n(.*?)^```", re.M | re.S)
+LOADED = re.compile(r'"(quipu_\w+)"\s*[,:]\s*&(?:\w+\.)?(\w+)')  # a name, and where it is put
 HEAD = """\
 # Every exported function and the minor version it came with ("name since"); the linker map is
 # made from it. tools/check_symbols.py --update rewrites it; a removed line is an ABI break.
@@ -48,15 +50,29 @@ def read_list(path):
     return dict(line.split() for line in lines if line and not line.startswith("#"))
 
 
-def used_names(root):
-    """Every quipu_* name in the files of the library's users."""
-    found = set()
+def user_code(root):
+    """What the library's users are made of: C and Go without their tests, C of pages' examples."""
     for user in USERS:
         path = root / user
-        files = [path] if path.is_file() else sorted(path.rglob("*"))
-        for file in files:
-            if file.suffix in (".c", ".h", ".go", ".py", ".md") and file.is_file():
-                found.update(re.findall(r"\bquipu_\w+", file.read_text(encoding="utf-8")))
+        for file in [path] if path.is_file() else sorted(path.rglob("*")):
+            is_test = {"test", "tests"} & set(file.relative_to(root).parts)
+            is_test = is_test or file.name.endswith("_test.go")
+            if file.suffix in (".c", ".h", ".go") and not is_test:
+                yield file.read_text(encoding="utf-8")
+            elif file.suffix == ".md":
+                yield "\n".join(C_BLOCK.findall(file.read_text(encoding="utf-8")))
+
+
+def used_names(root):
+    """Every quipu_* that a user calls. Comments and texts are no calls; a function that is loaded
+    by its name counts when what it was loaded into is called."""
+    texts = list(user_code(root))
+    code = [qptools.code_only(text) for text in texts]
+    found = set(re.findall(r"\b(quipu_\w+)\s*\(", "\n".join(code)))
+    called = set(re.findall(r"\b(\w+)\s*\(|(?<!&)\bCall\.(\w+)", "\n".join(code)))
+    called = {name for pair in called for name in pair if name}
+    for text in texts:
+        found.update(name for name, into in LOADED.findall(text) if into in called)
     return found
 
 
@@ -68,7 +84,7 @@ def check_users(report, root):
         listed = read_list(root / "tools" / list_name)
         names += [name for name in listed if name.startswith("quipu_")]
         for name in sorted(set(names) & set(listed) - used):
-            report.bad(f"tools/{list_name}", 0, f"{name} has no user in {', '.join(USERS)}")
+            report.bad(f"tools/{list_name}", 0, f"{name} is called by none of {', '.join(USERS)}")
     if len(names) > QUIPU_MAX:
         report.bad("tools/symbols.txt", 0, f"{len(names)} quipu_* exports; at most {QUIPU_MAX}")
     return len(names)

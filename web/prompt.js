@@ -189,7 +189,7 @@ export async function promptView(app, session, rest, signal) {
 				h(
 					"p",
 					{ class: "hint", role: "status" },
-					`No prompt is logged for the turn of message ${asked}: programs that send with quipu_turn() or quipu_context_get() log theirs. Below is what the next prompt would be.`,
+					`No prompt is logged for the turn of message ${asked}: programs that send with quipu_turn() or quipu_context_make() log theirs. Below is what the next prompt would be.`,
 				),
 			other > 0 &&
 				!compared &&

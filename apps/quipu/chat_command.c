@@ -163,7 +163,7 @@ static void command_memory(app_chat_state *state)
 
         query.kind = kinds[k];
         query.session_key = state->key;
-        query.flags = QUIPU_MEMORY_SCOPE;
+        query.flags = QUIPU_MEMORY_FIND_SCOPE;
         status = quipu_memory_find(state->store, &query, NULL, &list, &error);
         if (status != QUIPU_OK) {
             (void)app_fail(state->call, "the memory", status, &error);

@@ -325,7 +325,7 @@ static quipu_status chat_on_event(void *ctx, const quipu_model_event *event)
 }
 
 /* The price of a turn by the table of models, in millionths of a dollar; -1: unknown. */
-static double chat_cost(quipu_str model, const quipu_usage *usage)
+static double chat_cost(quipu_str model, const quipu_model_usage *usage)
 {
     const quipu_model_row *row = quipu_model_find(model, NULL);
     const int64_t cached = usage->cached > 0 ? usage->cached : 0;
@@ -883,7 +883,7 @@ static void chat_observe(chat_run *run)
     if (embed.n > 0) {
         run->observe.embedder = run->provider;
         run->observe.embed_model = embed;
-        run->observe.flags |= observes ? 0 : QUIPU_MEMORY_EMBED_ONLY;
+        run->observe.flags |= observes ? 0 : QUIPU_MEMORY_RUN_EMBED_ONLY;
     }
 }
 

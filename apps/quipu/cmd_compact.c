@@ -52,6 +52,7 @@ static int compact_do(const app_call *call, quipu_store *store, quipu_str summar
                       int64_t *ret_seq)
 {
     const quipu_str key = app_argument(call, 0);
+    quipu_compact_options options = QUIPU_COMPACT_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
     int code = *through < 0 ? app_seq_newest(call, store, key, through) : APP_OK;
@@ -59,7 +60,9 @@ static int compact_do(const app_call *call, quipu_store *store, quipu_str summar
     if (code != APP_OK) {
         return code;
     }
-    status = quipu_session_compact(store, key, *through, summary, NULL, ret_seq, &error);
+    options.covers_to = *through;
+    options.summary = summary;
+    status = quipu_session_compact(store, key, &options, NULL, ret_seq, &error);
     return status == QUIPU_OK ? APP_OK
                               : app_fail_session(call, app_argument(call, 0), status, &error);
 }
@@ -67,10 +70,12 @@ static int compact_do(const app_call *call, quipu_store *store, quipu_str summar
 /* Only the newest compaction can be undone; repeat it for earlier ones. */
 static int compact_undo(const app_call *call, quipu_store *store)
 {
+    quipu_compact_options options = QUIPU_COMPACT_OPTIONS_INIT;
     quipu_error error = {0};
-    quipu_status status = quipu_session_compact(store, app_argument(call, 0), QUIPU_COMPACT_UNDO,
-                                                (quipu_str){NULL, 0}, NULL, NULL, &error);
+    quipu_status status;
 
+    options.flags = QUIPU_COMPACT_UNDO;
+    status = quipu_session_compact(store, app_argument(call, 0), &options, NULL, NULL, &error);
     /* "Not found" may mean the session or the compaction; the library's message says which. */
     return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
 }

@@ -218,7 +218,7 @@ static int context_show(const app_call *call, quipu_store *store,
     const bool past = options->at_seq > 0;
     quipu_context *context = NULL;
     quipu_error error = {0};
-    const quipu_status status = quipu_context_get(store, options, NULL, &context, &error);
+    const quipu_status status = quipu_context_make(store, options, NULL, &context, &error);
 
     if (status == QUIPU_NOT_FOUND && past) {
         return app_fail(call, options->key.p, status, &error);

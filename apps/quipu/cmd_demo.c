@@ -265,7 +265,7 @@ static quipu_status demo_fork(demo_world *world, quipu_str key)
 static quipu_status demo_weight(demo_world *world)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
-    quipu_status status = quipu_store_stats(world->store, NULL, &stats, &world->error);
+    quipu_status status = quipu_store_stats(world->store, NULL, NULL, &stats, &world->error);
 
     if (status == QUIPU_OK) {
         printf("weight    %" PRId64 " KiB for %" PRId64 " sessions, and a log of %" PRId64

@@ -119,7 +119,7 @@ static void doctor_engine(doctor_job *job, const char *what, quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
-    quipu_status status = quipu_store_stats(store, NULL, &stats, &error);
+    quipu_status status = quipu_store_stats(store, NULL, NULL, &stats, &error);
 
     doctor_report(job, status == QUIPU_OK ? DOCTOR_OK : DOCTOR_BAD, what, NULL, "%s",
                   status == QUIPU_OK ? stats.engine : error.message);
@@ -132,7 +132,7 @@ static void doctor_durability(doctor_job *job, quipu_store *store)
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
 
-    if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
+    if (quipu_store_stats(store, NULL, NULL, &stats, &error) != QUIPU_OK) {
         doctor_report(job, DOCTOR_BAD, "durability", NULL, "%s", error.message);
     } else if (stats.durability_level == 0) {
         doctor_report(job, DOCTOR_NOTE, "durability",
@@ -152,7 +152,7 @@ static void doctor_checksums(doctor_job *job, quipu_store *store)
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
 
-    if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
+    if (quipu_store_stats(store, NULL, NULL, &stats, &error) != QUIPU_OK) {
         doctor_report(job, DOCTOR_BAD, "checksums", NULL, "%s", error.message);
     } else if (stats.checksums == QUIPU_CHECKSUMS_ON) {
         doctor_report(job, DOCTOR_OK, "checksums", NULL, "%s",
@@ -409,13 +409,16 @@ static void doctor_problem(void *ctx, const quipu_problem *problem)
 /* Runs the full verification, unless --quick is given. */
 static void doctor_verify(doctor_job *job, quipu_store *store)
 {
+    quipu_verify_options checks = QUIPU_VERIFY_OPTIONS_INIT;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error error = {0};
     quipu_status status;
 
+    checks.on_problem = doctor_problem;
+    checks.problem_ctx = job;
     app_checking_begin(&job->checking, job->call, store, &within);
-    status = quipu_store_verify(store, 0, doctor_problem, job, &within, &verified, &error);
+    status = quipu_store_verify(store, &checks, &within, &verified, &error);
     app_checking_pause(&job->checking);
     if (status == QUIPU_CANCELLED) {
         doctor_report(job, DOCTOR_BAD, "verify", "\"quipu verify\" repeats it", "interrupted");
@@ -457,11 +460,12 @@ static const char *doctor_advice(quipu_status status)
 /* Whether the store has this program's layout, and what an upgrade would add. */
 static void doctor_layout(doctor_job *job, quipu_store *store)
 {
+    quipu_stats_options options = QUIPU_STATS_OPTIONS_INIT;
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
 
-    stats.flags = QUIPU_STATS_QUICK;
-    if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
+    options.flags = QUIPU_STATS_QUICK;
+    if (quipu_store_stats(store, &options, NULL, &stats, &error) != QUIPU_OK) {
         doctor_report(job, DOCTOR_BAD, "layout", NULL, "%s", error.message);
     } else if (stats.missing[0] != '\0') {
         doctor_report(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE,

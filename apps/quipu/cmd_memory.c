@@ -300,8 +300,8 @@ static int memory_list(const app_call *call, quipu_store *store)
         query.recent = last;
         query.from_seq = from;
         query.to_seq = to;
-        query.flags = (app_given(call, "retired") ? QUIPU_MEMORY_RETIRED : 0) |
-                      (app_given(call, "scope") ? QUIPU_MEMORY_SCOPE : 0);
+        query.flags = (app_given(call, "retired") ? QUIPU_MEMORY_FIND_RETIRED : 0) |
+                      (app_given(call, "scope") ? QUIPU_MEMORY_FIND_SCOPE : 0);
         status = quipu_memory_find(store, &query, NULL, &list, &error);
         for (size_t i = 0; status == QUIPU_OK && i < list->memories.count; i++, count++) {
             if (json) {

@@ -131,11 +131,13 @@ static int search_fail(const app_call *call, const quipu_search_options *options
 /* Whether the store has an older layout, which a reading verb does not upgrade. */
 static bool search_is_older(quipu_store *store)
 {
+    quipu_stats_options options = QUIPU_STATS_OPTIONS_INIT;
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
 
-    stats.flags = QUIPU_STATS_QUICK;
-    return quipu_store_stats(store, NULL, &stats, &error) == QUIPU_OK && stats.missing[0] != '\0';
+    options.flags = QUIPU_STATS_QUICK;
+    return quipu_store_stats(store, &options, NULL, &stats, &error) == QUIPU_OK &&
+           stats.missing[0] != '\0';
 }
 
 /* A file of an older layout whose messages are not indexed: searches a copy of it in memory, so

@@ -223,7 +223,7 @@ static int state_open(const app_call *call, quipu_store *store, quipu_service *s
         status = quipu_live_get(*ret_live, NULL, arena, &now, &error);
     }
     const bool same = status == QUIPU_OK && *ret_live != NULL &&
-                      memcmp(&now.head->uid, &history->session->uid, sizeof(quipu_uuid)) == 0;
+                      memcmp(&now.identity->uid, &history->session->uid, sizeof(quipu_uuid)) == 0;
     quipu_free(history);
     if (status != QUIPU_OK) {
         return app_fail_session(call, key, status, &error);

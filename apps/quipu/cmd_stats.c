@@ -68,7 +68,7 @@ static int stats_run(const app_call *call)
     if (code != APP_OK) {
         return code;
     }
-    status = quipu_store_stats(store, NULL, &stats, &error);
+    status = quipu_store_stats(store, NULL, NULL, &stats, &error);
     if (status != QUIPU_OK) {
         code = app_fail(call, "the statistics", status, &error);
     } else if (app_given(call, "json")) {

@@ -22,20 +22,22 @@ static const app_option token_options[] = {
 };
 
 /* In the order of the option's words. */
-static const uint32_t token_verbs[] = {QUIPU_TOKEN_READ, QUIPU_TOKEN_WRITE,
-                                       QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE};
+static const uint32_t token_verbs[] = {QUIPU_ACCESS_TOKEN_READ, QUIPU_ACCESS_TOKEN_WRITE,
+                                       QUIPU_ACCESS_TOKEN_READ | QUIPU_ACCESS_TOKEN_WRITE};
 
 static const char *token_verbs_text(uint32_t verbs)
 {
-    return verbs == QUIPU_TOKEN_READ ? "read" : verbs == QUIPU_TOKEN_WRITE ? "write" : "both";
+    return verbs == QUIPU_ACCESS_TOKEN_READ    ? "read"
+           : verbs == QUIPU_ACCESS_TOKEN_WRITE ? "write"
+                                               : "both";
 }
 
 /* The token goes to stdout alone, for a pipe into a file or an environment. */
 static int token_new(const app_call *call, const app_http *http, const char *path)
 {
-    quipu_token_options options = QUIPU_TOKEN_OPTIONS_INIT;
+    quipu_access_token_options options = QUIPU_ACCESS_TOKEN_OPTIONS_INIT;
     const char *verbs = app_value(call, "verbs");
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     quipu_error error = {0};
     int64_t days = 0;
     quipu_status status;
@@ -69,7 +71,7 @@ static int token_new(const app_call *call, const app_http *http, const char *pat
     return APP_OK;
 }
 
-static void token_json(const quipu_token *token)
+static void token_json(const quipu_access_token *token)
 {
     app_json json = {.out = stdout};
 
@@ -87,7 +89,7 @@ static void token_json(const quipu_token *token)
     app_json_close(&json, '}');
 }
 
-static void token_print(const app_call *call, quipu_tokens tokens)
+static void token_print(const app_call *call, quipu_access_tokens tokens)
 {
     static const app_column columns[] = {
         {.title = "ID"},
@@ -104,7 +106,7 @@ static void token_print(const app_call *call, quipu_tokens tokens)
                        .count = sizeof(columns) / sizeof(columns[0])};
 
     for (size_t i = 0; i < tokens.count; i++) {
-        const quipu_token *token = quipu_token_at(tokens, i);
+        const quipu_access_token *token = quipu_access_token_at(tokens, i);
         char expires[QUIPU_TIME_TEXT_SIZE] = "never";
         quipu_str cells[6];
 
@@ -123,7 +125,7 @@ static void token_print(const app_call *call, quipu_tokens tokens)
 
 static int token_ls(const app_call *call, const app_http *http, const char *path)
 {
-    quipu_token_list *list = NULL;
+    quipu_access_token_list *list = NULL;
     quipu_error error = {0};
     quipu_status status = http->token_find(path, &list, &error);
 
@@ -131,7 +133,7 @@ static int token_ls(const app_call *call, const app_http *http, const char *path
         return app_fail(call, path, status, &error);
     }
     for (size_t i = 0; i < list->tokens.count && app_given(call, "json"); i++) {
-        token_json(quipu_token_at(list->tokens, i));
+        token_json(quipu_access_token_at(list->tokens, i));
     }
     if (!app_given(call, "json")) {
         token_print(call, list->tokens);

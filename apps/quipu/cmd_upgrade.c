@@ -78,7 +78,7 @@ static int upgrade_print(const app_call *call, quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
-    quipu_status status = quipu_store_stats(store, NULL, &stats, &error);
+    quipu_status status = quipu_store_stats(store, NULL, NULL, &stats, &error);
 
     if (status != QUIPU_OK) {
         return app_fail(call, "upgrade", status, &error);

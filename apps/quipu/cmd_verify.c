@@ -21,7 +21,7 @@ static void verify_checksums(const app_call *call, quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
 
-    if (quipu_store_stats(store, NULL, &stats, NULL) == QUIPU_OK &&
+    if (quipu_store_stats(store, NULL, NULL, &stats, NULL) == QUIPU_OK &&
         stats.checksums == QUIPU_CHECKSUMS_STALE) {
         app_report(call, "another program has written to the file without its checksums; \"quipu "
                          "upgrade --checksums\" writes them again");

@@ -57,7 +57,7 @@ typedef struct fill_script {
 static quipu_status fill_put_usage(fill_script *script, const quipu_model_params *params,
                                    const quipu_sink *sink, quipu_error *reterr)
 {
-    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_model_usage usage = QUIPU_MODEL_USAGE_INIT;
     quipu_delta delta = QUIPU_DELTA_INIT;
 
     usage.input = 0;
@@ -198,7 +198,7 @@ static quipu_status fill_memories(quipu_store *store, quipu_error *reterr)
     }
     patch.kind = QUIPU_OBSERVATION;
     patch.id = quipu_memory_at(saved->memories, 0)->id;
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     patch.why = QUIPU_STR("she stays until Sunday");
     patch.who = QUIPU_STR("demo");
     quipu_free(saved);
@@ -367,16 +367,17 @@ static quipu_status fill_log_hour(quipu_store *store, int64_t hour, quipu_time t
 static quipu_status fill_log(quipu_store *store, quipu_error *reterr)
 {
     const int64_t begin = quipu_time_now().s - (int64_t)FILL_LOG_HOURS * 3600;
+    quipu_compact_options compaction = QUIPU_COMPACT_OPTIONS_INIT;
     quipu_status status = QUIPU_OK;
 
+    compaction.covers_to = FILL_LOG_SUMMARY_AT;
+    compaction.summary =
+        QUIPU_STR("Two hundred quiet hours. The greenhouse was a little warm at times.");
     for (int64_t hour = 1; hour <= FILL_LOG_HOURS && status == QUIPU_OK; hour++) {
         status = fill_log_hour(store, hour, (quipu_time){.s = begin + hour * 3600}, reterr);
     }
     return status == QUIPU_OK
-               ? quipu_session_compact(store, QUIPU_STR(FILL_LOG), FILL_LOG_SUMMARY_AT,
-                                       QUIPU_STR("Two hundred quiet hours. The greenhouse was a "
-                                                 "little warm at times."),
-                                       NULL, NULL, reterr)
+               ? quipu_session_compact(store, QUIPU_STR(FILL_LOG), &compaction, NULL, NULL, reterr)
                : status;
 }
 

@@ -129,9 +129,9 @@ const char *app_http_load(app_http *ret_http)
         {"quipu_free", &http.free, sizeof(http.free)},
         {"quipu_server_start", &http.start, sizeof(http.start)},
         {"quipu_server_stop", &http.stop, sizeof(http.stop)},
-        {"quipu_token_add", &http.token_add, sizeof(http.token_add)},
-        {"quipu_token_find", &http.token_find, sizeof(http.token_find)},
-        {"quipu_token_remove", &http.token_remove, sizeof(http.token_remove)},
+        {"quipu_access_token_create", &http.token_add, sizeof(http.token_add)},
+        {"quipu_access_token_find", &http.token_find, sizeof(http.token_find)},
+        {"quipu_access_token_delete", &http.token_remove, sizeof(http.token_remove)},
     };
     const char *why = library_find_all(functions, sizeof(functions) / sizeof(functions[0]));
 

@@ -32,9 +32,9 @@ typedef struct app_http {
     quipu_status (*start)(quipu_store *store, const quipu_server_options *options,
                           quipu_server **ret_server, quipu_error *reterr);
     void (*stop)(quipu_server *server);
-    quipu_status (*token_add)(const char *token_file, const quipu_token_options *options,
-                              char ret_token[QUIPU_TOKEN_SIZE], quipu_error *reterr);
-    quipu_status (*token_find)(const char *token_file, quipu_token_list **ret_list,
+    quipu_status (*token_add)(const char *token_file, const quipu_access_token_options *options,
+                              char ret_token[QUIPU_ACCESS_TOKEN_SIZE], quipu_error *reterr);
+    quipu_status (*token_find)(const char *token_file, quipu_access_token_list **ret_list,
                                quipu_error *reterr);
     quipu_status (*token_remove)(const char *token_file, quipu_str id, quipu_error *reterr);
 } app_http;

@@ -37,7 +37,7 @@ static void memory_edit_look(quipu_store *store, quipu_str key, quipu_str text, 
 
         query.kind = kinds[k];
         query.session_key = key;
-        query.flags = QUIPU_MEMORY_RETIRED;
+        query.flags = QUIPU_MEMORY_FIND_RETIRED;
         if (quipu_memory_find(store, &query, NULL, &list, NULL) != QUIPU_OK) {
             continue;
         }
@@ -214,7 +214,7 @@ int memory_retire(const app_call *call, quipu_store *store)
 {
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
 
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     patch.why = app_argument(call, 2);
     return memory_edit_change(call, store, &patch);
 }

@@ -84,8 +84,8 @@ int memory_prompts_read(const app_call *call, memory_prompts *texts, quipu_memor
 /* What --embed does besides. */
 static void memory_run_flags(const app_call *call, quipu_memory_options *options)
 {
-    options->flags |= app_given(call, "embed-only") ? QUIPU_MEMORY_EMBED_ONLY : 0;
-    options->flags |= app_given(call, "replace") ? QUIPU_MEMORY_EMBED_REPLACE : 0;
+    options->flags |= app_given(call, "embed-only") ? QUIPU_MEMORY_RUN_EMBED_ONLY : 0;
+    options->flags |= app_given(call, "replace") ? QUIPU_MEMORY_RUN_EMBED_REPLACE : 0;
 }
 
 /* --model and --embed, and what belongs to them, of run; close the provider, which serves both.
@@ -207,7 +207,7 @@ static quipu_status memory_run_follow(const app_call *call, quipu_store *store,
 {
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
 
-    options->flags |= QUIPU_MEMORY_FOLLOW;
+    options->flags |= QUIPU_MEMORY_RUN_FOLLOW;
     options->on_pass = memory_run_passed;
     options->pass_ctx = &call;
     within.deadline_ms = -1;

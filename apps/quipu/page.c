@@ -84,9 +84,9 @@ static bool page_spawn(app_page *page)
 bool app_page_open(const app_call *call, const app_http *http, const char *token_file,
                    const char *url, app_page *ret_page)
 {
-    quipu_token_options options = QUIPU_TOKEN_OPTIONS_INIT;
+    quipu_access_token_options options = QUIPU_ACCESS_TOKEN_OPTIONS_INIT;
     app_page page = {.http = http, .token_file = token_file};
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     char address[PAGE_URL_SIZE];
     const size_t end = strlen(url);
     quipu_error error = {0};
@@ -98,7 +98,7 @@ bool app_page_open(const app_call *call, const app_http *http, const char *token
     }
     (void)snprintf(page.note, sizeof(page.note), "the page of process %ld", (long)getpid());
     options.tenant = app_text_value(call, "tenant"); /* no other token opens its server */
-    options.verbs = QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE;
+    options.verbs = QUIPU_ACCESS_TOKEN_READ | QUIPU_ACCESS_TOKEN_WRITE;
     options.note = quipu_cstr(page.note);
     options.ttl_ms = PAGE_TOKEN_MS;
     status = http->token_add(token_file, &options, token, &error);
@@ -119,7 +119,7 @@ bool app_page_open(const app_call *call, const app_http *http, const char *token
 
 void app_page_close(app_page *page)
 {
-    quipu_token_list *list = NULL;
+    quipu_access_token_list *list = NULL;
     quipu_error error = {0};
 
     if (page->http == NULL) {
@@ -127,7 +127,7 @@ void app_page_close(app_page *page)
     }
     if (page->http->token_find(page->token_file, &list, &error) == QUIPU_OK) {
         for (size_t i = 0; i < list->tokens.count; i++) {
-            const quipu_token *token = quipu_token_at(list->tokens, i);
+            const quipu_access_token *token = quipu_access_token_at(list->tokens, i);
 
             if (quipu_str_eq(token->note, quipu_cstr(page->note))) {
                 /* It expires by itself when the file cannot be written now. */

@@ -182,20 +182,24 @@ static quipu_status problems_check(problems_view *view, quipu_store *store, bool
                                    const app_known *known, problems_done *done, quipu_error *error)
 {
     const app_call *call = view->checking.call;
+    quipu_verify_options checks = QUIPU_VERIFY_OPTIONS_INIT;
+    quipu_verify_against_options compares = QUIPU_VERIFY_AGAINST_OPTIONS_INIT;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status;
 
+    checks.flags = repair ? QUIPU_VERIFY_REPAIR : 0;
+    checks.on_problem = compares.on_problem = problems_on_problem;
+    checks.problem_ctx = compares.problem_ctx = view;
     done->what = call->verb->name;
     app_checking_begin(&view->checking, call, store, &within);
-    status = quipu_store_verify(store, repair ? QUIPU_VERIFY_REPAIR : 0, problems_on_problem, view,
-                                &within, &done->verified, error);
+    status = quipu_store_verify(store, &checks, &within, &done->verified, error);
     if (status == QUIPU_OK && known != NULL) {
         done->what = app_value(call, "against");
         within.progress = NULL; /* the bar has ended with the sessions */
-        done->compared.encryption_key = known->key;
-        done->compared.encryption_key_ctx = known->key_ctx;
-        status = quipu_store_verify_against(store, problems_read, known->file, problems_on_problem,
-                                            view, &within, &done->compared, error);
+        compares.encryption_key = known->key;
+        compares.encryption_key_ctx = known->key_ctx;
+        status = quipu_store_verify_against(store, &compares, problems_read, known->file, &within,
+                                            &done->compared, error);
     }
     app_checking_pause(&view->checking);
     return status;

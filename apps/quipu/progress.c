@@ -42,7 +42,7 @@ quipu_stats app_progress_stats(const app_call *call, quipu_store *store)
     quipu_stats stats = QUIPU_STATS_INIT;
 
     if (progress_able(call)) {
-        (void)!quipu_store_stats(store, NULL, &stats, NULL);
+        (void)!quipu_store_stats(store, NULL, NULL, &stats, NULL);
     }
     return stats;
 }

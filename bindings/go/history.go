@@ -194,9 +194,10 @@ func (s *Store) Fork(ctx context.Context, name string, at int64, fork string, va
 func (s *Store) Compact(ctx context.Context, name string, to int64, summary string) (int64, error) {
 	var seq int64
 	err := s.call(ctx, lib.Call.Compact, func(pins *runtime.Pinner, call uintptr) []uintptr {
+		options := &lib.CompactOptions{CoversTo: to, Summary: present(pins, summary)}
+		options.StructSize = uint32(unsafe.Sizeof(*options))
 		address, length := key(pins, name)
-		text, size := key(pins, summary)
-		return []uintptr{address, length, uintptr(to), text, size, call, pinned(pins, &seq)}
+		return []uintptr{address, length, pinned(pins, options), call, pinned(pins, &seq)}
 	})
 	return seq, err
 }
@@ -204,8 +205,10 @@ func (s *Store) Compact(ctx context.Context, name string, to int64, summary stri
 // Uncompact undoes the newest compaction.
 func (s *Store) Uncompact(ctx context.Context, name string) error {
 	return s.call(ctx, lib.Call.Compact, func(pins *runtime.Pinner, call uintptr) []uintptr {
+		options := &lib.CompactOptions{Flags: lib.CompactUndo}
+		options.StructSize = uint32(unsafe.Sizeof(*options))
 		address, length := key(pins, name)
-		return []uintptr{address, length, lib.CompactUndo, 0, 0, call, 0}
+		return []uintptr{address, length, pinned(pins, options), call, 0}
 	})
 }
 

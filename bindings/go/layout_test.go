@@ -33,7 +33,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var service lib.ServiceOptions
 	var get lib.GetOptions
 	var entry lib.Entry
-	var head lib.Head
+	var identity lib.Identity
 	var page lib.Page
 	var failure lib.Error
 	var call lib.CallOptions
@@ -72,6 +72,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var stateChange lib.StateChange
 	var stateEvent lib.StateEvent
 	var stateEntry lib.StateEntry
+	var compactOptions lib.CompactOptions
 	var windowOptions lib.WindowOptions
 	var window lib.Window
 	var listing lib.ListOptions
@@ -96,14 +97,14 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 			unsafe.Offsetof(service.KeyCase), unsafe.Offsetof(service.Time)) +
 		offsets("quipu_get_options", 0, unsafe.Offsetof(get.NumRecent),
 			unsafe.Offsetof(get.After)) +
-		offsets("quipu_service_page", 0, unsafe.Offsetof(page.Sessions)) +
+		offsets("quipu_service_list", 0, unsafe.Offsetof(page.Sessions)) +
 		offsets("quipu_service_entries", unsafe.Sizeof(page.Sessions),
 			unsafe.Offsetof(page.Sessions.Count), unsafe.Offsetof(page.Sessions.ItemSize)) +
 		offsets("quipu_service_entry", 0, unsafe.Offsetof(entry.State),
 			unsafe.Offsetof(entry.LastUpdateTime), unsafe.Offsetof(entry.Revision),
 			unsafe.Offsetof(entry.UID)) +
-		offsets("quipu_session_head", 0, unsafe.Offsetof(head.Ref), unsafe.Offsetof(head.UID),
-			unsafe.Offsetof(head.Revision), unsafe.Offsetof(head.LastUpdateTime)) +
+		offsets("quipu_live_identity", 0, unsafe.Offsetof(identity.Ref), unsafe.Offsetof(identity.UID),
+			unsafe.Offsetof(identity.Revision), unsafe.Offsetof(identity.LastUpdateTime)) +
 		offsets("quipu_error", unsafe.Sizeof(failure), unsafe.Offsetof(failure.Rule),
 			unsafe.Offsetof(failure.Message)) +
 		offsets("quipu_call_options", 0, unsafe.Offsetof(call.Cancel), unsafe.Offsetof(call.Now)) +
@@ -133,7 +134,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_content", 0, unsafe.Offsetof(content.Parts)) +
 		offsets("quipu_tool", 0, unsafe.Offsetof(tool.Description), unsafe.Offsetof(tool.Schema), unsafe.Offsetof(tool.Parameters), unsafe.Offsetof(tool.Strict)) +
 		offsets("quipu_model_request", 0, unsafe.Offsetof(request.Choice), unsafe.Offsetof(request.Model), unsafe.Offsetof(request.Contents), unsafe.Offsetof(request.System), unsafe.Offsetof(request.Tools), unsafe.Offsetof(request.ResponseSchema)) +
-		offsets("quipu_usage", 0, unsafe.Offsetof(usage.Input), unsafe.Offsetof(usage.Cached), unsafe.Offsetof(usage.CacheWrite), unsafe.Offsetof(usage.Thoughts)) +
+		offsets("quipu_model_usage", 0, unsafe.Offsetof(usage.Input), unsafe.Offsetof(usage.Cached), unsafe.Offsetof(usage.CacheWrite), unsafe.Offsetof(usage.Thoughts)) +
 		offsets("quipu_context_options", 0, unsafe.Offsetof(prompt.Flags), unsafe.Offsetof(prompt.Key), unsafe.Offsetof(prompt.Request), unsafe.Offsetof(prompt.Provider), unsafe.Offsetof(prompt.TokenBudget), unsafe.Offsetof(prompt.MemoryTokens), unsafe.Offsetof(prompt.Models), unsafe.Offsetof(prompt.AtSeq), unsafe.Offsetof(prompt.Usage)) +
 		offsets("quipu_context", 0, unsafe.Offsetof(made.Contents), unsafe.Offsetof(made.Block), unsafe.Offsetof(made.Tools), unsafe.Offsetof(made.Provider), unsafe.Offsetof(made.Reason), unsafe.Offsetof(made.MoreBefore), unsafe.Offsetof(made.Exact), unsafe.Offsetof(made.FirstSeq), unsafe.Offsetof(made.Tokens), unsafe.Offsetof(made.ExpectedCached), unsafe.Offsetof(made.ReportedCached), unsafe.Offsetof(made.PrefixHash), unsafe.Offsetof(made.PromptHash)) +
 		offsets("quipu_provider", 0, unsafe.Offsetof(provider.Ctx), unsafe.Offsetof(provider.ID), unsafe.Offsetof(provider.Generate), unsafe.Offsetof(provider.Embed), unsafe.Offsetof(provider.Done)) +
@@ -151,6 +152,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_state_change", 0, unsafe.Offsetof(stateChange.Name), unsafe.Offsetof(stateChange.Value)) +
 		offsets("quipu_state_event", 0, unsafe.Offsetof(stateEvent.Changes), unsafe.Offsetof(stateEvent.EventID), unsafe.Offsetof(stateEvent.Author), unsafe.Offsetof(stateEvent.Time)) +
 		offsets("quipu_state_entry", 0, unsafe.Offsetof(stateEntry.Name), unsafe.Offsetof(stateEntry.Value), unsafe.Offsetof(stateEntry.SetAt), unsafe.Offsetof(stateEntry.SetBy), unsafe.Offsetof(stateEntry.SetSeq), unsafe.Offsetof(stateEntry.SetIn)) +
+		offsets("quipu_compact_options", 0, unsafe.Offsetof(compactOptions.CoversTo), unsafe.Offsetof(compactOptions.Summary)) +
 		offsets("quipu_window_options", 0, unsafe.Offsetof(windowOptions.TokenBudget)) +
 		offsets("quipu_window", 0, unsafe.Offsetof(window.Messages), unsafe.Offsetof(window.Tokens), unsafe.Offsetof(window.MoreBefore), unsafe.Offsetof(window.OverBudget), unsafe.Offsetof(window.Cut)) +
 		offsets("quipu_list_options", 0, unsafe.Offsetof(listing.AppName), unsafe.Offsetof(listing.AgentID), unsafe.Offsetof(listing.MetadataName), unsafe.Offsetof(listing.MetadataText), unsafe.Offsetof(listing.After), unsafe.Offsetof(listing.Limit), unsafe.Offsetof(listing.Parent)) +
@@ -162,7 +164,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_usage_row", 0, unsafe.Offsetof(usageRow.Model), unsafe.Offsetof(usageRow.Day), unsafe.Offsetof(usageRow.PromptTokens), unsafe.Offsetof(usageRow.AnswerTokens), unsafe.Offsetof(usageRow.Answers), unsafe.Offsetof(usageRow.Cost), unsafe.Offsetof(usageRow.Unpriced)) +
 		offsets("quipu_usage_report", 0, unsafe.Offsetof(usageReport.Rows), unsafe.Offsetof(usageReport.Sessions), unsafe.Offsetof(usageReport.Next)) +
 		offsets("quipu_live_query", 0, unsafe.Offsetof(looking.First), unsafe.Offsetof(looking.Name), unsafe.Offsetof(looking.RootAgent)) +
-		offsets("quipu_snapshot", 0, unsafe.Offsetof(held.Head), unsafe.Offsetof(held.Count), unsafe.Offsetof(held.Events), unsafe.Offsetof(held.State), unsafe.Offsetof(held.ViewTokens)) +
+		offsets("quipu_snapshot", 0, unsafe.Offsetof(held.Identity), unsafe.Offsetof(held.Count), unsafe.Offsetof(held.Events), unsafe.Offsetof(held.State), unsafe.Offsetof(held.ViewTokens)) +
 		offsets("quipu_store_patch", 0, unsafe.Offsetof(changing.Key), unsafe.Offsetof(changing.KeyCtx)) +
 		offsets("quipu_delete_options", 0, unsafe.Offsetof(deleting.Flags)) +
 		offsets("quipu_erase_options", 0, unsafe.Offsetof(erasing.Key), unsafe.Offsetof(erasing.UserID), unsafe.Offsetof(erasing.AppName)) +
@@ -213,13 +215,13 @@ int main(void)
     BEGIN_GROWING(quipu_service_options); AT(quipu_service_options, ttl_ms);
     AT(quipu_service_options, key_case); AT(quipu_service_options, time); END();
     BEGIN_GROWING(quipu_get_options); AT(quipu_get_options, num_recent); AT(quipu_get_options, after); END();
-    BEGIN_GROWING(quipu_service_page); AT(quipu_service_page, sessions); END();
+    BEGIN_GROWING(quipu_service_list); AT(quipu_service_list, sessions); END();
     BEGIN(quipu_service_entries); AT(quipu_service_entries, count); AT(quipu_service_entries, item_size); END();
     BEGIN_GROWING(quipu_service_entry); AT(quipu_service_entry, state);
     AT(quipu_service_entry, last_update_time); AT(quipu_service_entry, revision);
     AT(quipu_service_entry, uid); END();
-    BEGIN_GROWING(quipu_session_head); AT(quipu_session_head, ref); AT(quipu_session_head, uid);
-    AT(quipu_session_head, revision); AT(quipu_session_head, last_update_time); END();
+    BEGIN_GROWING(quipu_live_identity); AT(quipu_live_identity, ref); AT(quipu_live_identity, uid);
+    AT(quipu_live_identity, revision); AT(quipu_live_identity, last_update_time); END();
     BEGIN(quipu_error); AT(quipu_error, rule); AT(quipu_error, message); END();
     BEGIN_GROWING(quipu_call_options); AT(quipu_call_options, cancel); AT(quipu_call_options, now); END();
     BEGIN(quipu_arena); END();
@@ -248,7 +250,7 @@ int main(void)
     BEGIN_GROWING(quipu_content); AT(quipu_content, parts); END();
     BEGIN_GROWING(quipu_tool); AT(quipu_tool, description); AT(quipu_tool, schema); AT(quipu_tool, parameters); AT(quipu_tool, strict); END();
     BEGIN_GROWING(quipu_model_request); AT(quipu_model_request, choice); AT(quipu_model_request, model); AT(quipu_model_request, contents); AT(quipu_model_request, system); AT(quipu_model_request, tools); AT(quipu_model_request, response_schema); END();
-    BEGIN_GROWING(quipu_usage); AT(quipu_usage, input); AT(quipu_usage, cached); AT(quipu_usage, cache_write); AT(quipu_usage, thoughts); END();
+    BEGIN_GROWING(quipu_model_usage); AT(quipu_model_usage, input); AT(quipu_model_usage, cached); AT(quipu_model_usage, cache_write); AT(quipu_model_usage, thoughts); END();
     BEGIN_GROWING(quipu_context_options); AT(quipu_context_options, flags); AT(quipu_context_options, key); AT(quipu_context_options, request); AT(quipu_context_options, provider); AT(quipu_context_options, token_budget); AT(quipu_context_options, memory_tokens); AT(quipu_context_options, models); AT(quipu_context_options, at_seq); AT(quipu_context_options, usage); END();
     BEGIN_GROWING(quipu_context); AT(quipu_context, contents); AT(quipu_context, block); AT(quipu_context, tools); AT(quipu_context, provider); AT(quipu_context, reason); AT(quipu_context, more_before); AT(quipu_context, exact); AT(quipu_context, first_seq); AT(quipu_context, tokens); AT(quipu_context, expected_cached); AT(quipu_context, reported_cached); AT(quipu_context, prefix_hash); AT(quipu_context, prompt_hash); END();
     BEGIN_GROWING(quipu_provider); AT(quipu_provider, ctx); AT(quipu_provider, id); AT(quipu_provider, generate); AT(quipu_provider, embed); AT(quipu_provider, close); END();
@@ -266,6 +268,7 @@ int main(void)
     BEGIN_GROWING(quipu_state_change); AT(quipu_state_change, name); AT(quipu_state_change, value); END();
     BEGIN_GROWING(quipu_state_event); AT(quipu_state_event, changes); AT(quipu_state_event, event_id); AT(quipu_state_event, author); AT(quipu_state_event, time); END();
     BEGIN_GROWING(quipu_state_entry); AT(quipu_state_entry, name); AT(quipu_state_entry, value); AT(quipu_state_entry, set_at); AT(quipu_state_entry, set_by); AT(quipu_state_entry, set_seq); AT(quipu_state_entry, set_in); END();
+    BEGIN_GROWING(quipu_compact_options); AT(quipu_compact_options, covers_to); AT(quipu_compact_options, summary); END();
     BEGIN_GROWING(quipu_window_options); AT(quipu_window_options, token_budget); END();
     BEGIN_GROWING(quipu_window); AT(quipu_window, messages); AT(quipu_window, tokens); AT(quipu_window, more_before); AT(quipu_window, over_budget); AT(quipu_window, cut); END();
     BEGIN_GROWING(quipu_list_options); AT(quipu_list_options, app_name); AT(quipu_list_options, agent_id); AT(quipu_list_options, metadata_name); AT(quipu_list_options, metadata_text); AT(quipu_list_options, after); AT(quipu_list_options, limit); AT(quipu_list_options, parent); END();
@@ -277,7 +280,7 @@ int main(void)
     BEGIN_GROWING(quipu_usage_row); AT(quipu_usage_row, model); AT(quipu_usage_row, day); AT(quipu_usage_row, prompt_tokens); AT(quipu_usage_row, answer_tokens); AT(quipu_usage_row, answers); AT(quipu_usage_row, cost); AT(quipu_usage_row, unpriced); END();
     BEGIN_GROWING(quipu_usage_report); AT(quipu_usage_report, rows); AT(quipu_usage_report, sessions); AT(quipu_usage_report, next); END();
     BEGIN_GROWING(quipu_live_query); AT(quipu_live_query, first); AT(quipu_live_query, name); AT(quipu_live_query, root_agent); END();
-    BEGIN_GROWING(quipu_snapshot); AT(quipu_snapshot, head); AT(quipu_snapshot, count); AT(quipu_snapshot, events); AT(quipu_snapshot, state); AT(quipu_snapshot, view_tokens); END();
+    BEGIN_GROWING(quipu_snapshot); AT(quipu_snapshot, identity); AT(quipu_snapshot, count); AT(quipu_snapshot, events); AT(quipu_snapshot, state); AT(quipu_snapshot, view_tokens); END();
     BEGIN_GROWING(quipu_store_patch); AT(quipu_store_patch, key); AT(quipu_store_patch, key_ctx); END();
     BEGIN_GROWING(quipu_delete_options); AT(quipu_delete_options, flags); END();
     BEGIN_GROWING(quipu_erase_options); AT(quipu_erase_options, key); AT(quipu_erase_options, user_id); AT(quipu_erase_options, app_name); END();
@@ -288,12 +291,12 @@ int main(void)
            (int)QUIPU_OPEN_PASSPHRASE, (int)QUIPU_RECALL_EVERYTHING, (int)QUIPU_RECALL_MEMORIES,
            QUIPU_ROLE_USER);
     printf(" %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d", QUIPU_ROLE_ASSISTANT,
-           QUIPU_ROLE_MODEL, (int)QUIPU_MEMORY_RETIRED, (int)QUIPU_MEMORY_SCOPE,
-           (int)QUIPU_MEMORY_FOLLOW, (int)QUIPU_MEMORY_EMBED_ONLY, (int)QUIPU_MEMORY_SET_CONTENT, (int)QUIPU_MEMORY_SET_PRIORITY,
-           (int)QUIPU_MEMORY_SET_SUBJECT, (int)QUIPU_MEMORY_RETIRE, (int)QUIPU_CONTEXT_LOG,
+           QUIPU_ROLE_MODEL, (int)QUIPU_MEMORY_FIND_RETIRED, (int)QUIPU_MEMORY_FIND_SCOPE,
+           (int)QUIPU_MEMORY_RUN_FOLLOW, (int)QUIPU_MEMORY_RUN_EMBED_ONLY, (int)QUIPU_MEMORY_SET_CONTENT, (int)QUIPU_MEMORY_SET_PRIORITY,
+           (int)QUIPU_MEMORY_SET_SUBJECT, (int)QUIPU_MEMORY_SET_RETIRED, (int)QUIPU_CONTEXT_LOG,
            (int)QUIPU_CONTEXT_AS_BEFORE, QUIPU_PART_TEXT, QUIPU_PART_THOUGHT, QUIPU_PART_CALL,
            QUIPU_PART_RESPONSE, QUIPU_PART_DATA, QUIPU_REFLECTION, QUIPU_PRIORITY_STANDING,
-           QUIPU_PRIORITY_DONE, QUIPU_CONTEXT_PAYS);
+           QUIPU_PRIORITY_DONE, QUIPU_CONTEXT_REASON_PAYS);
     printf(" %d %d %d %d", QUIPU_ROLE_SYSTEM, QUIPU_DELTA_TEXT, QUIPU_DELTA_FINISH,
            QUIPU_FINISH_STOP);
     printf(" %d %d %d %d %d %d %d %d %d %d %d %d %d\n", (int)QUIPU_RANGE_HEADER, (int)QUIPU_RANGE_LAST,

@@ -229,7 +229,7 @@ func newLiveSession(service *SessionService, handle uintptr) (*liveSession, erro
 	}, handle)
 	var text []byte
 	err := live.read(&lib.LiveQuery{Flags: lib.LiveState}, func(now *lib.Snapshot) {
-		head := (*lib.Head)(now.Head)
+		head := (*lib.Identity)(now.Identity)
 		live.identity = identityOf(&head.Ref)
 		live.updated, live.uid, live.revision = timeOf(head.LastUpdateTime), head.UID, head.Revision
 		live.decoded = make([]*session.Event, int(now.Count))
@@ -302,10 +302,10 @@ func (s *liveSession) read(query *lib.LiveQuery, use func(now *lib.Snapshot)) er
 // the session was last in step, memory takes it as the caller gave it, as ADK's own services do;
 // otherwise the state is read again, and events are decoded when they are looked at.
 func (s *liveSession) follow(event *session.Event) error {
-	var now lib.Head
+	var now lib.Identity
 	count := 0
 	err := s.read(&lib.LiveQuery{}, func(held *lib.Snapshot) {
-		now, count = *(*lib.Head)(held.Head), int(held.Count)
+		now, count = *(*lib.Identity)(held.Identity), int(held.Count)
 	})
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ static quipu_status own_generate(void *ctx, const quipu_model_params *params,
                                  quipu_error *reterr)
 {
     static const char *const pieces[] = {"A quipu is ", "a record kept in knots."};
-    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_model_usage usage = QUIPU_MODEL_USAGE_INIT;
     quipu_delta delta = QUIPU_DELTA_INIT;
     quipu_status status = QUIPU_OK;
 
@@ -120,7 +120,7 @@ static quipu_window *own_window(quipu_store *store, quipu_part *parts, quipu_con
     options.window = WINDOW;
     options.empty = 1u << QUIPU_SECTION_RETRIEVAL | 1u << QUIPU_SECTION_RUNS;
     check(quipu_budget_make(&options, &budget, &error), &error);
-    check(quipu_model_factor_get(store, QUIPU_STR(MODEL), NULL, NULL, &factor, &error), &error);
+    check(quipu_model_factor_learn(store, QUIPU_STR(MODEL), NULL, NULL, &factor, &error), &error);
     check(quipu_window_get(store, "chat", budget.available * QUIPU_FACTOR_ONE / factor.ppm, &window,
                            &error),
           &error);
@@ -153,11 +153,11 @@ static void own_ask(quipu_store *store, const quipu_provider *provider)
           &error);
     printf("\n");
     check(quipu_say(store, "chat", QUIPU_ROLE_ASSISTANT, response.text.p, &error), &error);
-    check(quipu_model_factor_get(store, QUIPU_STR(MODEL),
-                                 &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                       .estimated = window->tokens,
-                                                       .reported = response.usage->input},
-                                 NULL, &factor, &error),
+    check(quipu_model_factor_learn(store, QUIPU_STR(MODEL),
+                                   &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                         .estimated = window->tokens,
+                                                         .reported = response.usage->input},
+                                   NULL, &factor, &error),
           &error);
     printf("one estimated token is %" PRId64 " millionths of the model's\n", factor.ppm);
     expect(factor.samples == 1, "the usage taught nothing");

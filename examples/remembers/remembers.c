@@ -47,7 +47,7 @@ static quipu_memory_list *known(quipu_store *store, const char *key)
 
     query.kind = QUIPU_OBSERVATION;
     query.session_key = quipu_cstr(key);
-    query.flags = QUIPU_MEMORY_SCOPE;
+    query.flags = QUIPU_MEMORY_FIND_SCOPE;
     check(quipu_memory_find(store, &query, NULL, &list, &error), &error);
     return list;
 }
@@ -60,7 +60,7 @@ static void correct(quipu_store *store, quipu_uuid id, const char *text, const c
 
     patch.kind = QUIPU_OBSERVATION;
     patch.id = id;
-    patch.set = text != NULL ? QUIPU_MEMORY_SET_CONTENT : QUIPU_MEMORY_RETIRE;
+    patch.set = text != NULL ? QUIPU_MEMORY_SET_CONTENT : QUIPU_MEMORY_SET_RETIRED;
     patch.content = quipu_cstr(text);
     patch.why = quipu_cstr(why);
     check(quipu_memory_update(store, &patch, NULL, NULL, &error), &error);

@@ -53,12 +53,12 @@ static void send_scouts(quipu_live *root)
     check(quipu_live_spawn(root, QUIPU_STR("south"), &options, NULL, &lost, &error), &error);
     say(found, "north", "\"text\":\"A bridge, and behind it a village.\"");
     say(lost, "south", "\"text\":\"Fog.\"");
-    check(quipu_live_children(root, NULL, &arena, &children, &error), &error);
+    check(quipu_live_find_children(root, NULL, &arena, &children, &error), &error);
     expect(children.count == 2, "there are not two children");
     expect(!quipu_child_at(children, 0)->merged, "a child is merged before its merge");
     merge.summary = QUIPU_STR("North: a village.");
     check(quipu_live_end_child(root, found, &merge, NULL, &error), &error);
-    discard.flags = QUIPU_CHILD_DISCARD;
+    discard.flags = QUIPU_CHILD_END_DISCARD;
     discard.reason = QUIPU_STR("it found nothing");
     check(quipu_live_end_child(root, lost, &discard, NULL, &error), &error);
     quipu_live_free(found);

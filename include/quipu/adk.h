@@ -169,7 +169,7 @@ QUIPU_API void quipu_service_free(quipu_service *service);
  * Ownership: free *ret_session, the new session, with quipu_live_free().
  * Threads:   any, same service.
  * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
- *            QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status
@@ -216,24 +216,24 @@ typedef struct quipu_service_entry {
 
 QUIPU_SLICE(quipu_service_entries, quipu_service_entry)
 
-typedef struct quipu_service_page {
+typedef struct quipu_service_list {
     quipu_service_entries sessions;
-} quipu_service_page;
+} quipu_service_list;
 
 /**
- * List the sessions of an app, or of one of its users (`user_id` absent: of all), without events,
- * sorted by last update time, user and session id.
+ * Find the sessions of an app, or of one of its users (`user_id` absent: of all), all of them,
+ * without events, sorted by last update time, user and session id.
  *
- * Ownership: free *ret_page with quipu_free().
+ * Ownership: free *ret_list with quipu_free().
  * Threads:   any, same service.
  * Errors:    QUIPU_INVALID, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
  *            QUIPU_MISUSE.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_list(quipu_service *service, quipu_str app_name,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_find(quipu_service *service, quipu_str app_name,
                                                          quipu_str user_id,
                                                          const quipu_call_options *call,
-                                                         quipu_service_page **ret_page,
+                                                         quipu_service_list **ret_list,
                                                          quipu_error *reterr);
 
 /**
@@ -243,7 +243,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_list(quipu_service *service,
  * Ownership: inputs are borrowed.
  * Threads:   any, same service.
  * Errors:    QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_delete(quipu_service *service,
@@ -252,15 +252,15 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_delete(quipu_service *servic
                                                            quipu_error *reterr);
 
 /**
- * Read the state of a user of an app as an object, names without "user:"; {} when there is none.
+ * Return the state of a user of an app as an object, names without "user:"; {} when there is none.
  *
  * Ownership: the arena owns the text.
  * Threads:   any, same service; the arena one at a time.
  * Errors:    QUIPU_INVALID, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
  *            QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_user_state(
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_get_user_state(
     quipu_service *service, quipu_str app_name, quipu_str user_id, const quipu_call_options *call,
     quipu_arena *arena, quipu_json *ret_state, quipu_error *reterr);
 
@@ -284,10 +284,10 @@ typedef struct quipu_event_result {
  * applied but is no event of the history, unless the service records it.
  *
  * Repeating an event with the same id applies nothing twice. A session that another writer changed
- * since it was read is QUIPU_CONFLICT: the head of quipu_live_get() then has both revisions. With
- * QUIPU_SERVICE_REBASE the call instead appends the event behind the others' and refreshes the live
- * session. After QUIPU_UNKNOWN the live session reloads at its next use: repeat the event to settle
- * it.
+ * since it was read is QUIPU_CONFLICT: the identity of quipu_live_get() then has both revisions.
+ * With QUIPU_SERVICE_REBASE the call instead appends the event behind the others' and refreshes the
+ * live session. After QUIPU_UNKNOWN the live session reloads at its next use: repeat the event to
+ * settle it.
  *
  * Events of an isolated agent go to a child session, which its first event creates, and are visible
  * in this live session until the child ends; they never enter the session's own stored history. An
@@ -321,17 +321,18 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_refresh(quipu_live *session,
                                                          const quipu_call_options *call,
                                                          quipu_error *reterr);
 
-/* Identifies one state of a session. */
-typedef struct quipu_session_head {
+/* Identifies one state of a session: what a live session, or a caller of
+ * quipu_service_append(), last saw of it. */
+typedef struct quipu_live_identity {
     uint32_t struct_size;
     quipu_session_ref ref;
     quipu_uuid uid;   /* a session that is deleted and created again has another one */
     int64_t revision; /* that the live session has */
     int64_t stored;   /* the store's revision at the last QUIPU_CONFLICT; else as `revision` */
     quipu_time last_update_time;
-} quipu_session_head;
+} quipu_live_identity;
 
-#define QUIPU_SESSION_HEAD_INIT QUIPU_INIT(quipu_session_head)
+#define QUIPU_LIVE_IDENTITY_INIT QUIPU_INIT(quipu_live_identity)
 
 /* JSON texts. */
 QUIPU_SLICE(quipu_jsons, quipu_json)
@@ -341,7 +342,7 @@ QUIPU_SLICE(quipu_jsons, quipu_json)
 /* What to read of a live session. */
 typedef struct quipu_live_query {
     uint32_t struct_size;
-    uint32_t flags;       /* QUIPU_LIVE_*; 0: only its head, and how many events it holds */
+    uint32_t flags;       /* QUIPU_LIVE_*; 0: only its identity, and how many events it holds */
     size_t first;         /* events from this one on, from 0... */
     size_t limit;         /* ...at most so many; 0: all */
     quipu_str name;       /* of the state: the value of this name alone; absent: all of it */
@@ -365,7 +366,7 @@ typedef struct quipu_live_query {
 /* A live session at one moment. */
 typedef struct quipu_snapshot {
     uint32_t struct_size;
-    const quipu_session_head *head;
+    const quipu_live_identity *identity;
     size_t count;        /* of the events that it holds */
     quipu_jsons events;  /* that were asked for, oldest first, in the service's dialect */
     quipu_json state;    /* an object: its own names, "app:", "user:" and "temp:" ones, sorted; or
@@ -377,9 +378,9 @@ typedef struct quipu_snapshot {
 #define QUIPU_SNAPSHOT_INIT QUIPU_INIT(quipu_snapshot)
 
 /**
- * Return what a live session holds: its head and, as the query asks, events, state or a view, all
- * of one moment. The query may be NULL. A caller with session objects of its own takes a snapshot,
- * frees the live session, and appends with quipu_service_append().
+ * Return what a live session holds: its identity and, as the query asks, events, state or a view,
+ * all of one moment. The query may be NULL. A caller with session objects of its own takes a
+ * snapshot, frees the live session, and appends with quipu_service_append().
  *
  * Ownership: the arena owns everything reached from *ret_snapshot.
  * Threads:   any, same session; the arena one at a time.
@@ -420,19 +421,20 @@ QUIPU_API void quipu_live_free(quipu_live *session);
 /* ---- sessions that the caller holds ---------------------------------------------------------- */
 
 /**
- * Append an event to the session of `head` without a live session; otherwise as
- * quipu_live_append(). A session whose state is no longer that of `head` is QUIPU_CONFLICT or, with
- * QUIPU_SERVICE_REBASE, gets the event all the same. On success `head` identifies the state after
- * the event; an event that existed already moves it only when nothing else happened since, so that
- * no change of another writer is missed. Services with isolated agents need live sessions.
+ * Append an event to the session of `identity` without a live session; otherwise as
+ * quipu_live_append(). A session whose state is no longer that of `identity` is QUIPU_CONFLICT or,
+ * with QUIPU_SERVICE_REBASE, gets the event all the same. On success `identity` is that of the
+ * state after the event; an event that existed already moves it only when nothing else happened
+ * since, so that no change of another writer is missed. Services with isolated agents need live
+ * sessions.
  *
- * Ownership: the texts of `head->ref` stay the caller's; `ret_result` may be NULL.
- * Threads:   any, same service; the head one at a time.
+ * Ownership: the texts of `identity->ref` stay the caller's; `ret_result` may be NULL.
+ * Threads:   any, same service; the identity one at a time.
  * Errors:    as quipu_live_append().
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_append(
-    quipu_service *service, quipu_session_head *head, quipu_json event,
+    quipu_service *service, quipu_live_identity *identity, quipu_json event,
     const quipu_call_options *call, quipu_event_result *ret_result, quipu_error *reterr);
 
 /* ---- child sessions -------------------------------------------------------------------------- */
@@ -465,7 +467,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_spawn(quipu_live *parent, quipu
 /* What becomes of a child's work. */
 typedef struct quipu_child_end {
     uint32_t struct_size;
-    uint32_t flags;    /* QUIPU_CHILD_DISCARD or 0 */
+    uint32_t flags;    /* QUIPU_CHILD_END_DISCARD or 0 */
     quipu_str summary; /* of a merge: this text instead of the child's events; absent: the events */
     quipu_str author;  /* of the summary; absent: the child's agent */
     quipu_str reason;  /* of a discard: a note of the root agent says it, unless it is blank */
@@ -473,14 +475,14 @@ typedef struct quipu_child_end {
 
 #define QUIPU_CHILD_END_INIT QUIPU_INIT(quipu_child_end)
 
-#define QUIPU_CHILD_DISCARD 1u /* delete the child, instead of merging it */
+#define QUIPU_CHILD_END_DISCARD 1u /* delete the child, instead of merging it */
 
 /**
  * End a child session. It is merged into its parent: with a summary, one assistant's message is
  * appended; without one, every event that the child appended, in order, or the last `max_messages`
  * of them. The same transaction marks the child as merged: a merge that failed can be repeated, one
- * that succeeded cannot. With QUIPU_CHILD_DISCARD the child is deleted, and a note may stay in the
- * parent, in one transaction.
+ * that succeeded cannot. With QUIPU_CHILD_END_DISCARD the child is deleted, and a note may stay in
+ * the parent, in one transaction.
  *
  * Without `child` (NULL, and `end` NULL) the child of the active isolated agent ends, if there is
  * one: its events leave the live session, and its last text that is not blank, or a note that there
@@ -508,18 +510,18 @@ typedef struct quipu_child {
 QUIPU_SLICE(quipu_children, quipu_child)
 
 /**
- * List the children of a session that were not discarded, merged ones too, oldest first.
+ * Find the children of a session that were not discarded, merged ones too, oldest first.
  *
  * Ownership: the arena owns everything reached from *ret_children.
  * Threads:   any, same session; the arena one at a time.
  * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_children(quipu_live *parent,
-                                                          const quipu_call_options *call,
-                                                          quipu_arena *arena,
-                                                          quipu_children *ret_children,
-                                                          quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_find_children(quipu_live *parent,
+                                                               const quipu_call_options *call,
+                                                               quipu_arena *arena,
+                                                               quipu_children *ret_children,
+                                                               quipu_error *reterr);
 
 /**
  * Clean up after a turn that failed. Every unanswered function call of the live session gets one

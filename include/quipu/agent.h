@@ -38,18 +38,18 @@ typedef quipu_status (*quipu_tool_fn)(void *ctx, const quipu_part *call,
 
 /* Why a prompt does not begin with all of the one before it. */
 typedef enum quipu_context_reason {
-    QUIPU_CONTEXT_SAME = 0,     /* it does */
-    QUIPU_CONTEXT_FIRST,        /* nothing is logged before it */
-    QUIPU_CONTEXT_MODEL,        /* another model or provider */
-    QUIPU_CONTEXT_INSTRUCTIONS, /* the caller's system instruction or tools changed */
-    QUIPU_CONTEXT_MEMORY,       /* a line of it was retired, edited or deleted */
-    QUIPU_CONTEXT_IDLE,         /* the provider's cache is cold: newer memories join the block */
-    QUIPU_CONTEXT_COMPACTION,   /* the history was compacted */
-    QUIPU_CONTEXT_WINDOW,       /* the budget is used up: the oldest turns leave; or memory's is,
+    QUIPU_CONTEXT_REASON_SAME = 0,     /* it does */
+    QUIPU_CONTEXT_REASON_FIRST,        /* nothing is logged before it */
+    QUIPU_CONTEXT_REASON_MODEL,        /* another model or provider */
+    QUIPU_CONTEXT_REASON_INSTRUCTIONS, /* the caller's system instruction or tools changed */
+    QUIPU_CONTEXT_REASON_MEMORY,       /* a line of it was retired, edited or deleted */
+    QUIPU_CONTEXT_REASON_IDLE, /* the provider's cache is cold: newer memories join the block */
+    QUIPU_CONTEXT_REASON_COMPACTION, /* the history was compacted */
+    QUIPU_CONTEXT_REASON_WINDOW,  /* the budget is used up: the oldest turns leave; or memory's is,
                                  * and its lines are chosen anew */
-    QUIPU_CONTEXT_HISTORY,      /* messages of it are deleted or changed */
-    QUIPU_CONTEXT_PAYS          /* lines were condensed, and the shorter block is worth sending the
-                                 * rest again: see quipu_context_get() */
+    QUIPU_CONTEXT_REASON_HISTORY, /* messages of it are deleted or changed */
+    QUIPU_CONTEXT_REASON_PAYS /* lines were condensed, and the shorter block is worth sending the
+                                 * rest again: see quipu_context_make() */
 } quipu_context_reason;
 
 typedef struct quipu_turn_options {
@@ -81,7 +81,7 @@ typedef struct quipu_turn_options {
 #define QUIPU_TURN_OPTIONS_INIT QUIPU_INIT(quipu_turn_options)
 
 #define QUIPU_TURN_WHOLE 1u /* ask for answers in one piece */
-/* Send what is known of the session, or of its user within the app: see quipu_context_get(), whose
+/* Send what is known of the session, or of its user within the app: see quipu_context_make(), whose
  * rules hold for the turn. The turn is logged. A session of which nothing is known, and that has no
  * log, gets the prompt that it gets without this flag. */
 #define QUIPU_TURN_MEMORY 2u
@@ -99,10 +99,10 @@ typedef struct quipu_turn_result {
     int64_t closed;    /* calls of an earlier, interrupted turn that were closed first */
     int64_t first_seq; /* of the messages that the turn appended; 0: none */
     int64_t last_seq;
-    const quipu_usage *usage; /* of all steps together */
-    const quipu_usage *last;  /* of the last step: how full the context is */
-    int64_t estimated;        /* tokens of the last prompt by the store's estimate */
-    int64_t recalled;         /* older messages that were recalled for the input */
+    const quipu_model_usage *usage; /* of all steps together */
+    const quipu_model_usage *last;  /* of the last step: how full the context is */
+    int64_t estimated;              /* tokens of the last prompt by the store's estimate */
+    int64_t recalled;               /* older messages that were recalled for the input */
     /* With QUIPU_TURN_MEMORY: of the turn's first prompt. */
     quipu_context_reason reason; /* why it did not begin with all of what was sent before */
     int64_t shared;              /* estimated tokens that it shared with what was sent before */
@@ -172,8 +172,8 @@ typedef struct quipu_context_options {
     int64_t memory_tokens;               /* as in quipu_turn_options... */
     const struct quipu_budget *sections; /* ...or the memory section of this, unless degraded */
     const quipu_model_rows *models;      /* rows before the built-in ones */
-    int64_t at_seq;           /* build the prompt of a past turn again; 0: the next one */
-    const quipu_usage *usage; /* what the provider reported for the prompt that was logged
+    int64_t at_seq;                 /* build the prompt of a past turn again; 0: the next one */
+    const quipu_model_usage *usage; /* what the provider reported for the prompt that was logged
                                           * last; or NULL */
 } quipu_context_options;
 
@@ -247,11 +247,11 @@ typedef struct quipu_context {
  *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_context_get(quipu_store *store,
-                                                        const quipu_context_options *options,
-                                                        const quipu_call_options *call,
-                                                        quipu_context **ret_context,
-                                                        quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_context_make(quipu_store *store,
+                                                         const quipu_context_options *options,
+                                                         const quipu_call_options *call,
+                                                         quipu_context **ret_context,
+                                                         quipu_error *reterr);
 
 /* ---- the budget of a prompt ------------------------------------------------------------------ */
 
@@ -278,7 +278,8 @@ typedef struct quipu_budget_options {
     int64_t window;                 /* or its tokens; 0: what the table of models says */
     int64_t reserve;                /* 0 or less: QUIPU_RESERVE */
     int64_t base;                   /* tokens of the base */
-    double shares[QUIPU_SECTIONS];  /* parts of 1; all zero: .30 .25 .25 .10 .10 */
+    const double *shares;           /* parts of 1, by quipu_section; NULL: .30 .25 .25 .10 .10 */
+    size_t share_count;             /* of them; a section without a share gets nothing */
     const quipu_model_rows *models; /* rows before the built-in ones: see quipu_model_find() */
 } quipu_budget_options;
 
@@ -290,8 +291,8 @@ typedef struct quipu_budget {
     bool degraded;
     int64_t window;
     int64_t reserve;
-    int64_t available; /* window without reserve and base; 0 when degraded */
-    int64_t sections[QUIPU_SECTIONS];
+    int64_t available;                /* window without reserve and base; 0 when degraded */
+    int64_t sections[QUIPU_SECTIONS]; /* the last member: it grows with quipu_section */
 } quipu_budget;
 
 #define QUIPU_BUDGET_INIT QUIPU_INIT(quipu_budget)
@@ -302,7 +303,8 @@ typedef struct quipu_budget {
  * Ownership: the options are borrowed.
  * Threads:   any.
  * Errors:    QUIPU_INVALID (the shares are negative or do not add up to 1), QUIPU_LIMIT (the
- *            window, also of a model), QUIPU_MISUSE.
+ *            window, also of a model), QUIPU_UNSUPPORTED (a share of a section that the library
+ *            does not know), QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_budget_make(const quipu_budget_options *options,

@@ -40,7 +40,7 @@ typedef struct quipu_artifact {
     quipu_json metadata;      /* an object, or absent */
     quipu_artifact_kind kind; /* input: 0 means data */
     quipu_time created_at;
-    quipu_bytes data; /* found with QUIPU_ARTIFACT_BYTES; else absent */
+    quipu_bytes data; /* found with QUIPU_ARTIFACT_FIND_BYTES; else absent */
 } quipu_artifact;
 
 QUIPU_SLICE(quipu_artifacts, quipu_artifact)
@@ -48,7 +48,7 @@ QUIPU_SLICE(quipu_artifacts, quipu_artifact)
 /* Which artifacts a call is about: those of a session and of its user. */
 typedef struct quipu_artifact_query {
     uint32_t struct_size;
-    uint32_t flags;     /* QUIPU_ARTIFACT_* */
+    uint32_t flags;     /* QUIPU_ARTIFACT_FIND_* */
     quipu_str app_name; /* both absent: those of the session, which must exist */
     quipu_str user_id;
     quipu_str session_key; /* absent: only the user's */
@@ -58,8 +58,8 @@ typedef struct quipu_artifact_query {
 
 #define QUIPU_ARTIFACT_QUERY_INIT QUIPU_INIT_WITH(quipu_artifact_query, version, -1)
 
-#define QUIPU_ARTIFACT_VERSIONS 1u /* all versions, not the newest of each name */
-#define QUIPU_ARTIFACT_BYTES 2u    /* one version of one name, with its bytes */
+#define QUIPU_ARTIFACT_FIND_VERSIONS 1u /* all versions, not the newest of each name */
+#define QUIPU_ARTIFACT_FIND_BYTES 2u    /* one version of one name, with its bytes */
 
 typedef struct quipu_artifact_list {
     quipu_artifacts artifacts; /* by name and version */
@@ -74,7 +74,7 @@ typedef struct quipu_artifact_list {
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND and QUIPU_EXPIRED (of the session), QUIPU_INVALID, QUIPU_LIMIT,
  *            QUIPU_UNKNOWN (it may be saved: list the versions), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_save(quipu_store *store,
@@ -85,8 +85,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_save(quipu_store *store,
 
 /**
  * Find artifacts, by name and version, without their bytes: an unknown name has none. With
- * QUIPU_ARTIFACT_BYTES get one version of one artifact with its bytes, a list of one, which must
- * exist.
+ * QUIPU_ARTIFACT_FIND_BYTES get one version of one artifact with its bytes, a list of one, which
+ * must exist.
  *
  * Ownership: free *ret_list with quipu_free().
  * Threads:   any, same store.
@@ -109,8 +109,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_find(quipu_store *store,
  * Ownership: `ret_removed`, how many versions there were, may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND and QUIPU_EXPIRED (of the session), QUIPU_INVALID, QUIPU_LIMIT,
- *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
+ *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_artifact_delete(quipu_store *store,

@@ -101,9 +101,9 @@ extern "C" {
 #define QUIPU_SLICE_INIT(array) {(array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])}
 
 /**
- * Free a result that a call returned: a history, a window, a page, a list, search results, an
- * erasure receipt, a cancel flag. NULL does nothing. A pointer that is no such result is undefined
- * behaviour.
+ * Free a result that a call returned: a history, a window, a page, a list, search results, a
+ * context, a report, an erasure receipt, a cancel flag. NULL does nothing. A pointer that is no
+ * such result is undefined behaviour.
  *
  * Ownership: the result and everything reached from it are gone.
  * Threads:   any.

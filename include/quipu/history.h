@@ -142,23 +142,32 @@ typedef struct quipu_model_report {
  *            UTF-8), QUIPU_UNKNOWN, QUIPU_FULL.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
-                                                             const quipu_model_report *report,
-                                                             const quipu_call_options *call,
-                                                             quipu_model_factor *ret_factor,
-                                                             quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model,
+                                                               const quipu_model_report *report,
+                                                               const quipu_call_options *call,
+                                                               quipu_model_factor *ret_factor,
+                                                               quipu_error *reterr);
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-#define QUIPU_COMPACT_UNDO INT64_MIN /* instead of the last message that a summary covers */
+typedef struct quipu_compact_options {
+    uint32_t struct_size;
+    uint32_t flags;    /* QUIPU_COMPACT_* */
+    int64_t covers_to; /* the number of the last message that the summary covers */
+    quipu_str summary; /* required */
+} quipu_compact_options;
+
+#define QUIPU_COMPACT_OPTIONS_INIT QUIPU_INIT(quipu_compact_options)
+
+#define QUIPU_COMPACT_UNDO 1u /* undo the newest compaction; without covers_to and summary */
 
 /**
  * Append a summary of the default view's messages up to number `covers_to`, of role system and
  * marked QUIPU_MARK_COMPACTION. The view then begins with it. Nothing is removed; the summary also
  * covers an earlier summary and what that covers.
  *
- * QUIPU_COMPACT_UNDO, and an absent summary, undo the newest compaction: the default view is what
- * it was before. Its summary stays among the messages, outside of the view.
+ * With QUIPU_COMPACT_UNDO the default view becomes what it was before the newest compaction, whose
+ * summary stays among the messages, outside of the view.
  *
  * Ownership: `ret_seq`, the number of the summary (of an undone compaction 0), may be NULL.
  * Threads:   any, same store.
@@ -166,11 +175,12 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store,
  *            removed), QUIPU_EXPIRED, QUIPU_INVALID (it covers nothing new, the message does not
  *            exist, a tool call is separated from its answer, the summary is not UTF-8),
  *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
- *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also no options, or an undo that names a
+ *            summary or a message).
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_compact(quipu_store *store, quipu_str key,
-                                                            int64_t covers_to, quipu_str summary,
+                                                            const quipu_compact_options *options,
                                                             const quipu_call_options *call,
                                                             int64_t *ret_seq, quipu_error *reterr);
 

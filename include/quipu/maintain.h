@@ -216,7 +216,7 @@ typedef enum quipu_checksums {
 } quipu_checksums;
 
 #define QUIPU_LAYOUT_SIZE 1024 /* of what an upgrade adds, with its NUL; a longer text is cut */
-#define QUIPU_COMMIT_SIZES 9   /* sizes of commits that are counted apart */
+#define QUIPU_COMMIT_SIZES 9   /* sizes of commits that are counted apart; stays as it is */
 
 typedef struct quipu_stats {
     uint32_t struct_size;
@@ -242,14 +242,14 @@ typedef struct quipu_stats {
     quipu_checksums checksums;
     int64_t artifacts;      /* versions of artifacts... */
     int64_t artifact_bytes; /* ...and the bytes that they have; the same content of a user once */
-    /* Commits by their size: element i counts those of more than 2^(i-1) and at most 2^i calls. */
+    /* Commits by their size: element i counts those of more than 2^(i-1) and at most 2^i calls, the
+     * last one larger ones, too. */
     int64_t commit_sizes[QUIPU_COMMIT_SIZES];
     int64_t syncs; /* of database files and their logs, by all stores of this process; a server's
                     * are not counted */
     int64_t jobs_pending; /* of memory: sessions that a worker has to observe or to reflect on... */
     int64_t jobs_leased;  /* ...those of them that a worker is at... */
     int64_t jobs_failed;  /* ...and those whose last try failed */
-    uint32_t flags;       /* in: QUIPU_STATS_QUICK or 0 */
     /* What an upgrade would add: the tables, columns and indexes that the file lacked when it was
      * opened read-only, such as `column "title" of table "sessions"`. Empty when the file is of
      * this program's layout, and of a store that was opened for writing, which upgrades it. */
@@ -258,20 +258,27 @@ typedef struct quipu_stats {
 
 #define QUIPU_STATS_INIT QUIPU_INIT(quipu_stats)
 
+typedef struct quipu_stats_options {
+    uint32_t struct_size;
+    uint32_t flags; /* QUIPU_STATS_* */
+} quipu_stats_options;
+
+#define QUIPU_STATS_OPTIONS_INIT QUIPU_INIT(quipu_stats_options)
+
 /* Reads neither sessions nor artifacts: their figures are 0, and the call costs the same in a store
  * of any size. */
 #define QUIPU_STATS_QUICK 1u
 
 /**
- * Count and measure. Reads every session's header, unless `flags` of *ret_stats is
- * QUIPU_STATS_QUICK.
+ * Count and measure. Reads every session's header, unless the options have QUIPU_STATS_QUICK.
  *
- * Ownership: *ret_stats is the caller's.
+ * Ownership: `options` may be NULL; *ret_stats is the caller's.
  * Threads:   any, same store.
  * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store,
+                                                        const quipu_stats_options *options,
                                                         const quipu_call_options *call,
                                                         quipu_stats *ret_stats,
                                                         quipu_error *reterr);
@@ -370,6 +377,15 @@ typedef struct quipu_verified {
 
 #define QUIPU_VERIFIED_INIT QUIPU_INIT(quipu_verified)
 
+typedef struct quipu_verify_options {
+    uint32_t struct_size;
+    uint32_t flags;              /* QUIPU_VERIFY_* */
+    quipu_problem_fn on_problem; /* or NULL */
+    void *problem_ctx;
+} quipu_verify_options;
+
+#define QUIPU_VERIFY_OPTIONS_INIT QUIPU_INIT(quipu_verify_options)
+
 #define QUIPU_VERIFY_REPAIR 1u           /* repair what can be repaired */
 #define QUIPU_VERIFY_DEADLINE_MS 3600000 /* of a verification that names no deadline */
 
@@ -377,8 +393,8 @@ typedef struct quipu_verified {
  * Check everything: the file's structure and references; every field of every row of all tables, by
  * the rules of a write (text is UTF-8, JSON can be parsed); numbers without gaps, counts, totals,
  * hash chains, forks and what deleted sessions keep for them; state, memories, the feed and
- * factors; and the words in the search index against the messages that it must hold. Calls `fn`
- * (may be NULL) once for each kind of problem and session, and once for each wrong row of the other
+ * factors; and the words in the search index against the messages that it must hold. Calls
+ * `on_problem` once for each kind of problem and session, and once for each wrong row of the other
  * tables. When it reports nothing, an export of the store succeeds and imports into an equal store.
  *
  * Problems are no failure of the call: damage that hides what lies behind it is a problem too. The
@@ -395,14 +411,14 @@ typedef struct quipu_verified {
  * per session; a repaired session gets a new revision. Missing or damaged messages and values are
  * only reported.
  *
- * Ownership: `ret_verified` may be NULL.
- * Threads:   any, same store; `fn` runs on the caller's.
+ * Ownership: `options` and `ret_verified` may be NULL.
+ * Threads:   any, same store; `on_problem` runs on the caller's.
  * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT (the file cannot be read further), QUIPU_NOMEM,
  *            QUIPU_CANCELLED, QUIPU_MISUSE; a repair also QUIPU_UNKNOWN, QUIPU_FULL.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store, uint32_t flags,
-                                                         quipu_problem_fn fn, void *ctx,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store,
+                                                         const quipu_verify_options *options,
                                                          const quipu_call_options *call,
                                                          quipu_verified *ret_verified,
                                                          quipu_error *reterr);
@@ -417,12 +433,21 @@ typedef struct quipu_compared {
     int64_t unhashed; /* no hash was known: only numbers were compared */
     int64_t removed;  /* the session was deleted, erased or swept since */
     int64_t problems;
-    quipu_key_fn encryption_key; /* in: of an encrypted export or encrypted heads; NULL: it is not
-                                  * encrypted. Called as in quipu_store_import() */
-    void *encryption_key_ctx;    /* in */
 } quipu_compared;
 
 #define QUIPU_COMPARED_INIT QUIPU_INIT(quipu_compared)
+
+typedef struct quipu_verify_against_options {
+    uint32_t struct_size;
+    uint32_t flags;              /* 0 */
+    quipu_problem_fn on_problem; /* or NULL */
+    void *problem_ctx;
+    quipu_key_fn encryption_key; /* of an encrypted export or encrypted heads; NULL: it is not
+                                  * encrypted. Called as in quipu_store_import() */
+    void *encryption_key_ctx;
+} quipu_verify_against_options;
+
+#define QUIPU_VERIFY_AGAINST_OPTIONS_INIT QUIPU_INIT(quipu_verify_against_options)
 
 /**
  * Compare the tenant's sessions with what was known of them earlier: with the heads that
@@ -437,8 +462,8 @@ typedef struct quipu_compared {
  * quipu_store_verify() checks: both together prove that nothing which was known is missing, changed
  * or in another place (docs/integrity.md).
  *
- * Ownership: `fn` and `ret_compared` may be NULL.
- * Threads:   any, same store; `read`, `fn` and `encryption_key` run on the caller's.
+ * Ownership: `options` and `ret_compared` may be NULL.
+ * Threads:   any, same store; `read`, `on_problem` and `encryption_key` run on the caller's.
  * Errors:    QUIPU_INVALID (a line that is no head and no line of an export; an export that is
  *            cut), QUIPU_LIMIT, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
  *            QUIPU_MISUSE, for what is encrypted those of quipu_store_import(), and any status of
@@ -446,7 +471,7 @@ typedef struct quipu_compared {
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify_against(
-    quipu_store *store, quipu_read_fn read, void *read_ctx, quipu_problem_fn fn, void *ctx,
+    quipu_store *store, const quipu_verify_against_options *options, quipu_read_fn read, void *ctx,
     const quipu_call_options *call, quipu_compared *ret_compared, quipu_error *reterr);
 
 /* ---- erasing --------------------------------------------------------------------------------- */

@@ -106,7 +106,7 @@ typedef struct quipu_memory_options {
     int64_t reflect_tokens;         /* 0: QUIPU_REFLECT_TOKENS_DEFAULT; -1: never reflect */
     int64_t ask_tokens;             /* 0: QUIPU_MEMORY_ASK_TOKENS, or what the model has room for */
 
-    uint32_t flags;               /* QUIPU_MEMORY_* */
+    uint32_t flags;               /* QUIPU_MEMORY_RUN_* */
     quipu_memory_pass_fn on_pass; /* of a worker that follows; or NULL */
     void *pass_ctx;
     quipu_memory_saved_fn on_saved; /* or NULL */
@@ -129,16 +129,16 @@ typedef struct quipu_memory_options {
 /* Go on when nothing is due: look again every second, when quipu_turn() of this process has said
  * something, and at all sessions every ten minutes, until the call's cancel flag is set or its
  * deadline (-1: none) passes. Neither is an error then. */
-#define QUIPU_MEMORY_FOLLOW 1u
+#define QUIPU_MEMORY_RUN_FOLLOW 1u
 /* Observe nothing, only fill with vectors. */
-#define QUIPU_MEMORY_EMBED_ONLY 2u
+#define QUIPU_MEMORY_RUN_EMBED_ONLY 2u
 /* Remove the vectors of other models from every session that has all of this one. */
-#define QUIPU_MEMORY_EMBED_REPLACE 4u
+#define QUIPU_MEMORY_RUN_EMBED_REPLACE 4u
 
 /**
  * Observe what is due, session by session, and return when nothing is due or the deadline passes,
- * which is no error (QUIPU_MEMORY_FOLLOW: go on). Any number of threads and processes may run at
- * the same time. Messages are never changed. Expired sessions and summaries of a compaction are
+ * which is no error (QUIPU_MEMORY_RUN_FOLLOW: go on). Any number of threads and processes may run
+ * at the same time. Messages are never changed. Expired sessions and summaries of a compaction are
  * passed over.
  *
  * With a provider a model observes, and condenses what it observed. An answer that is not in the
@@ -168,8 +168,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_run(quipu_store *store,
 
 /**
  * Start a worker beside the program: a thread of the store that runs quipu_memory_run() with
- * QUIPU_MEMORY_FOLLOW until quipu_memory_stop() or quipu_close(). A store has one such worker at a
- * time; for more, call quipu_memory_run() in threads or processes of your own. It survives
+ * QUIPU_MEMORY_RUN_FOLLOW until quipu_memory_stop() or quipu_close(). A store has one such worker
+ * at a time; for more, call quipu_memory_run() in threads or processes of your own. It survives
  * failures: each is logged, passed to on_pass, and followed by a pause of a second, two, up to a
  * minute. No signal of the program is delivered to its thread. A child of fork() has no worker.
  *

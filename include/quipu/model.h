@@ -101,7 +101,7 @@ typedef struct quipu_model_request {
     int64_t thinking_tokens; /* that the model may use for thoughts */
     const quipu_str *stops;  /* texts that end the answer */
     size_t stop_count;
-    bool memory_last; /* the last text of `system` is a memory block of quipu_context_get(): what
+    bool memory_last; /* the last text of `system` is a memory block of quipu_context_make(): what
                        * stands before it is marked for the provider's cache, too */
 } quipu_model_request;
 
@@ -138,10 +138,10 @@ QUIPU_SLICE(quipu_model_messages, quipu_model_message)
 
 /* The most tokens that a report may name. A larger number counts as not reported: no request has so
  * many, and sums of them would overflow. */
-#define QUIPU_USAGE_MAX (INT64_C(1) << 40)
+#define QUIPU_MODEL_USAGE_MAX (INT64_C(1) << 40)
 
 /* Tokens; -1 where the provider did not report them. */
-typedef struct quipu_usage {
+typedef struct quipu_model_usage {
     uint32_t struct_size;
     int64_t input;       /* the whole prompt, cached or not */
     int64_t output;      /* the answer, thoughts included */
@@ -149,20 +149,20 @@ typedef struct quipu_usage {
     int64_t cached;      /* of the input: read from the provider's cache */
     int64_t cache_write; /* of the input: written to it */
     int64_t thoughts;    /* of the output: thoughts */
-} quipu_usage;
+} quipu_model_usage;
 
 #ifdef __cplusplus
-#define QUIPU_USAGE_INIT                                                                           \
+#define QUIPU_MODEL_USAGE_INIT                                                                     \
     ([]() {                                                                                        \
-        quipu_usage quipu_init_ = quipu_usage();                                                   \
-        quipu_init_.struct_size = static_cast<uint32_t>(sizeof(quipu_usage));                      \
+        quipu_model_usage quipu_init_ = quipu_model_usage();                                       \
+        quipu_init_.struct_size = static_cast<uint32_t>(sizeof(quipu_model_usage));                \
         quipu_init_.input = quipu_init_.output = quipu_init_.total = -1;                           \
         quipu_init_.cached = quipu_init_.cache_write = quipu_init_.thoughts = -1;                  \
         return quipu_init_;                                                                        \
     }())
 #else
-#define QUIPU_USAGE_INIT                                                                           \
-    {.struct_size = (uint32_t)sizeof(quipu_usage),                                                 \
+#define QUIPU_MODEL_USAGE_INIT                                                                     \
+    {.struct_size = (uint32_t)sizeof(quipu_model_usage),                                           \
      .input = -1,                                                                                  \
      .output = -1,                                                                                 \
      .total = -1,                                                                                  \
@@ -192,10 +192,10 @@ typedef enum quipu_model_event_kind {
 /* Everything an event points to lives until the callback returns. */
 typedef struct quipu_model_event {
     quipu_model_event_kind kind;
-    bool partial;             /* TEXT, THOUGHT: always; TOOL: the arguments are not complete */
-    quipu_str text;           /* TEXT, THOUGHT */
-    const quipu_part *call;   /* TOOL */
-    const quipu_usage *usage; /* USAGE */
+    bool partial;           /* TEXT, THOUGHT: always; TOOL: the arguments are not complete */
+    quipu_str text;         /* TEXT, THOUGHT */
+    const quipu_part *call; /* TOOL */
+    const quipu_model_usage *usage;              /* USAGE */
     const struct quipu_model_response *response; /* DONE: the whole answer */
     quipu_status status;                         /* ERROR */
     const quipu_error *error;                    /* ERROR */
@@ -211,7 +211,7 @@ typedef struct quipu_model_response {
     quipu_finish finish;
     quipu_parts parts; /* thoughts, texts, calls and others in the order they began; role MODEL */
     quipu_str text;    /* all text parts together */
-    const quipu_usage *usage;
+    const quipu_model_usage *usage;
     quipu_str model; /* that answered, in the provider's spelling; empty: not reported */
     quipu_str id;    /* the provider's id of this answer; may be empty */
 } quipu_model_response;
@@ -243,8 +243,8 @@ typedef struct quipu_delta {
     quipu_str id;   /* CALL, START */
     quipu_str name; /* CALL */
     quipu_bytes signature;
-    const quipu_usage *usage; /* USAGE: numbers other than -1 replace earlier ones */
-    quipu_finish finish;      /* FINISH */
+    const quipu_model_usage *usage; /* USAGE: numbers other than -1 replace earlier ones */
+    quipu_finish finish;            /* FINISH */
 } quipu_delta;
 
 #define QUIPU_DELTA_INIT QUIPU_INIT(quipu_delta)
@@ -286,7 +286,7 @@ typedef struct quipu_embeddings {
     const float *values;
     size_t dimensions;
     size_t count;
-    const quipu_usage *usage; /* or NULL */
+    const quipu_model_usage *usage; /* or NULL */
 } quipu_embeddings;
 
 #define QUIPU_EMBEDDINGS_INIT QUIPU_INIT(quipu_embeddings)

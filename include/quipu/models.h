@@ -1,8 +1,9 @@
 /* The table of language models: context, limits, caches and prices by a model's name. Callers
  * extend and replace the built-in rows with rows of their own.
  *
- * Each built-in row states the month in which its public figures were read. Providers change them:
- * a program that bills by them should bring its own rows. */
+ * Each built-in row states the month in which its public figures were read; of a row without
+ * prices, in which it was read or written. Providers change them: a program that bills by them
+ * should bring its own rows. */
 #ifndef QUIPU_MODELS_H
 #define QUIPU_MODELS_H
 
@@ -38,7 +39,7 @@ typedef struct quipu_model_row {
     int64_t price_cached;   /* ...read from the cache */
     int64_t price_write;    /* ...written to the cache */
     int64_t price_output;   /* ...of an answer */
-    int32_t as_of;          /* year * 100 + month in which the row was read; 0: not stated */
+    int32_t as_of;          /* year * 100 + month of the figures; 0: a caller does not state it */
 } quipu_model_row;
 
 /* Rows of a caller. */

@@ -1,5 +1,6 @@
-/* Everything that libquipu offers. Providers over HTTP are a library of their own, with a header of
- * their own: <quipu/provider.h>. Generated entities include <ent/...> by themselves. */
+/* Everything that libquipu offers. Two more libraries have headers of their own: providers over
+ * HTTP (libquipu-provider) <quipu/provider.h>, and servers (libquipu-server) <quipu/server.h>.
+ * Generated entities include <ent/...> by themselves. */
 #ifndef QUIPU_QUIPU_H
 #define QUIPU_QUIPU_H
 

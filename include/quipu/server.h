@@ -82,7 +82,7 @@ typedef struct quipu_server_options {
     uint32_t flags;         /* QUIPU_SERVER_ENCRYPTED or 0 */
     const char *listen;     /* "127.0.0.1:8420", "[::1]:0" (port 0: any that is free) or
                              * "unix:/run/quipu.sock"; NULL: QUIPU_SERVER_ADDRESS */
-    const char *token_file; /* required: see quipu_token_add() */
+    const char *token_file; /* required: see quipu_access_token_create() */
     const char *public_url; /* how clients of a proxy call it: its host is accepted, too; or NULL */
     int32_t workers;        /* at most QUIPU_SERVER_WORKERS_LIMIT */
     int32_t queue_max;
@@ -140,30 +140,30 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_server_start(quipu_store *store,
  */
 QUIPU_API void quipu_server_stop(quipu_server *server);
 
-/* ---- tokens ---------------------------------------------------------------------------------- */
+/* ---- access tokens --------------------------------------------------------------------------- */
 
-#define QUIPU_TOKENS_MAX 1000    /* tokens of one file */
-#define QUIPU_TOKEN_SIZE 48      /* of a token's text, with its NUL */
-#define QUIPU_TOKEN_NOTE_MAX 200 /* bytes of a token's note */
+#define QUIPU_ACCESS_TOKENS_MAX 1000    /* tokens of one file */
+#define QUIPU_ACCESS_TOKEN_SIZE 48      /* of a token's text, with its NUL */
+#define QUIPU_ACCESS_TOKEN_NOTE_MAX 200 /* bytes of a token's note */
 
-#define QUIPU_TOKEN_READ 1u
-#define QUIPU_TOKEN_WRITE 2u
+#define QUIPU_ACCESS_TOKEN_READ 1u
+#define QUIPU_ACCESS_TOKEN_WRITE 2u
 
 /* What a new token may do. */
-typedef struct quipu_token_options {
+typedef struct quipu_access_token_options {
     uint32_t struct_size;
-    uint32_t verbs;     /* QUIPU_TOKEN_READ, QUIPU_TOKEN_WRITE or both */
+    uint32_t verbs;     /* QUIPU_ACCESS_TOKEN_READ, QUIPU_ACCESS_TOKEN_WRITE or both */
     quipu_str app_name; /* only sessions of this app; absent: of every app */
     quipu_str user_id;  /* only those of this user; needs app_name */
-    quipu_str note;     /* for people; at most QUIPU_TOKEN_NOTE_MAX bytes */
+    quipu_str note;     /* for people; at most QUIPU_ACCESS_TOKEN_NOTE_MAX bytes */
     int64_t ttl_ms;     /* 0: it never expires */
     quipu_str tenant;   /* only a server of this tenant takes it; absent: the one without a name */
-} quipu_token_options;
+} quipu_access_token_options;
 
-#define QUIPU_TOKEN_OPTIONS_INIT QUIPU_INIT(quipu_token_options)
+#define QUIPU_ACCESS_TOKEN_OPTIONS_INIT QUIPU_INIT(quipu_access_token_options)
 
 /* A token as its file knows it: by its hash, of which the id is the beginning. */
-typedef struct quipu_token {
+typedef struct quipu_access_token {
     quipu_str id;
     uint32_t verbs;
     quipu_str app_name;
@@ -173,13 +173,13 @@ typedef struct quipu_token {
     bool has_expiry;
     quipu_time expires_at;
     quipu_str tenant; /* absent: the one without a name */
-} quipu_token;
+} quipu_access_token;
 
-QUIPU_SLICE(quipu_tokens, quipu_token)
+QUIPU_SLICE(quipu_access_tokens, quipu_access_token)
 
-typedef struct quipu_token_list {
-    quipu_tokens tokens; /* in the order of creation */
-} quipu_token_list;
+typedef struct quipu_access_token_list {
+    quipu_access_tokens tokens; /* in the order of creation */
+} quipu_access_token_list;
 
 /**
  * Make a token of 256 random bits and add its SHA-256 to a token file, which is created with mode
@@ -193,33 +193,32 @@ typedef struct quipu_token_list {
  *            QUIPU_NOMEM.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_token_add(const char *token_file,
-                                                      const quipu_token_options *options,
-                                                      char ret_token[QUIPU_TOKEN_SIZE],
-                                                      quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status
+quipu_access_token_create(const char *token_file, const quipu_access_token_options *options,
+                          char ret_token[QUIPU_ACCESS_TOKEN_SIZE], quipu_error *reterr);
 
 /**
- * List the tokens of a file, expired ones too. A missing file has none.
+ * Find the tokens of a file, expired ones too. A missing file has none.
  *
  * Ownership: free *ret_list with quipu_free().
  * Threads:   any.
  * Errors:    QUIPU_MISUSE (also a file that others may read), QUIPU_INVALID, QUIPU_IO, QUIPU_NOMEM.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_token_find(const char *token_file,
-                                                       quipu_token_list **ret_list,
-                                                       quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_access_token_find(const char *token_file,
+                                                              quipu_access_token_list **ret_list,
+                                                              quipu_error *reterr);
 
 /**
- * Remove a token by its id: the next request with it is refused.
+ * Delete a token by its id: the next request with it is refused.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, also of several processes.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_MISUSE, QUIPU_INVALID, QUIPU_IO, QUIPU_NOMEM.
  * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_token_remove(const char *token_file, quipu_str id,
-                                                         quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_access_token_delete(const char *token_file,
+                                                                quipu_str id, quipu_error *reterr);
 
 #ifdef __cplusplus
 }

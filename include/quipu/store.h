@@ -1,7 +1,8 @@
 /* The store: sessions and their messages. One store is one file or one schema of a PostgreSQL
  * server. All threads may share a store, and many processes may open the file. Every write is one
  * transaction; writers that wait at the same time share one fsync. A result owns its memory: what
- * it points to is constant and lives until quipu_free(). */
+ * it points to is constant and lives until quipu_free(). A store behind a server lacks some calls,
+ * which are QUIPU_UNSUPPORTED there (docs/server.md). */
 #ifndef QUIPU_STORE_H
 #define QUIPU_STORE_H
 
@@ -163,9 +164,9 @@ typedef struct quipu_call_options {
     uint32_t struct_size;
     int32_t deadline_ms;        /* from now; 0: the store's; -1: none */
     quipu_cancel *cancel;       /* or NULL */
-    quipu_progress_fn progress; /* or NULL; quipu_store_verify(), quipu_erase() and
-                                 * quipu_store_sweep() count sessions, quipu_search_index()
-                                 * messages */
+    quipu_progress_fn progress; /* or NULL; quipu_store_verify(), quipu_store_verify_against(),
+                                 * quipu_store_update(), quipu_erase() and quipu_store_sweep() count
+                                 * sessions, quipu_search_index() messages */
     void *progress_ctx;
     quipu_time now; /* what quipu_service_create() writes as the last update; {0, 0}: the clock's */
 } quipu_call_options;
@@ -345,7 +346,8 @@ typedef struct quipu_session_new {
  *            call made it. `ret_history` may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN,
- *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_create(quipu_store *store,
@@ -418,8 +420,8 @@ typedef struct quipu_session_patch {
  * Ownership: `ret_revision` may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_INVALID, QUIPU_LIMIT,
- *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
+ *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, quipu_str key,
@@ -552,8 +554,8 @@ typedef struct quipu_appended {
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_EXISTS, QUIPU_INVALID,
  *            QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN (repeat with the same event ids to
- *            settle it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE (also an empty batch without an event).
+ *            settle it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE (also an empty batch without an event).
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_append(
@@ -613,8 +615,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_parse(quipu_str json, quipu_
  *
  * Ownership: `ret_removed` may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
+ * Errors:    QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_sweep(quipu_store *store,
@@ -657,8 +659,8 @@ typedef enum quipu_memory_topic {
 
 typedef enum quipu_memory_state {
     QUIPU_MEMORY_STATE_NONE = 0, /* input: active */
-    QUIPU_MEMORY_ACTIVE,
-    QUIPU_MEMORY_BUFFERED /* made in advance, and not sent yet */
+    QUIPU_MEMORY_STATE_ACTIVE,
+    QUIPU_MEMORY_STATE_BUFFERED /* made in advance, and not sent yet */
 } quipu_memory_state;
 
 /* An observation or a reflection. Input: a zero id becomes a random one; the store sets created_at,
@@ -715,7 +717,7 @@ typedef struct quipu_memory_query {
     const quipu_uuid *ids;  /* ...these ids, of any session */
     size_t id_count;
     int64_t recent; /* of a session: only the newest this many; 0: all */
-    uint32_t flags; /* QUIPU_MEMORY_* */
+    uint32_t flags; /* QUIPU_MEMORY_FIND_* */
     /* Of a session: only what was made of a message in this range. A deletion then removes both
      * kinds, and what was condensed into a reflection that goes is active again, unless it goes
      * itself: see quipu_memory_delete(). */
@@ -725,9 +727,9 @@ typedef struct quipu_memory_query {
 
 #define QUIPU_MEMORY_QUERY_INIT QUIPU_INIT(quipu_memory_query)
 
-#define QUIPU_MEMORY_RETIRED 1u /* find: retired ones, too; by ids they are always found */
-/* find: of the session's scope: with a user, also what was observed in the user's other sessions */
-#define QUIPU_MEMORY_SCOPE 2u
+#define QUIPU_MEMORY_FIND_RETIRED 1u /* retired ones, too; by ids they are always found */
+/* Of the session's scope: with a user, also what was observed in the user's other sessions */
+#define QUIPU_MEMORY_FIND_SCOPE 2u
 
 /**
  * Save one observation or reflection: a slice of one. The session need not exist: what is saved for
@@ -737,8 +739,9 @@ typedef struct quipu_memory_query {
  *
  * Ownership: free *ret_saved, a list of one, with quipu_free(); `ret_saved` may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNSUPPORTED, QUIPU_UNKNOWN,
- *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Errors:    QUIPU_NOT_FOUND (what it supersedes), QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT,
+ *            QUIPU_UNSUPPORTED, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
@@ -765,7 +768,7 @@ typedef struct quipu_memory_patch {
 #define QUIPU_MEMORY_SET_PRIORITY 2u
 #define QUIPU_MEMORY_SET_SUBJECT 4u
 /* Retire it: it stays in the history and is in no prompt. A retired one keeps its first reason. */
-#define QUIPU_MEMORY_RETIRE 8u
+#define QUIPU_MEMORY_SET_RETIRED 8u
 
 /**
  * Correct or retire one observation or reflection, in one transaction.
@@ -773,8 +776,8 @@ typedef struct quipu_memory_patch {
  * Ownership: free *ret_changed, a list of one, with quipu_free(); `ret_changed` may be NULL.
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXISTS (its session has one that says the same), QUIPU_INVALID,
- *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM,
- *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_update(quipu_store *store,
@@ -784,7 +787,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_update(quipu_store *store,
                                                           quipu_error *reterr);
 
 /**
- * List observations or reflections in the order of creation. An unknown session or id has none.
+ * Find observations or reflections, in the order of creation. An unknown session or id has none.
  *
  * Ownership: free *ret_list with quipu_free().
  * Threads:   any, same store.
@@ -806,8 +809,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_find(quipu_store *store,
  *
  * Ownership: `ret_removed` may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM,
- *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Errors:    QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_delete(quipu_store *store,

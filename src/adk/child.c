@@ -428,9 +428,9 @@ quipu_status qp_child_discard(quipu_live *parent, quipu_live *child, quipu_str r
 /* Lists the children of one parent: reads the headers of all sessions of its app and user, and
  * keeps those whose metadata name this parent. Needs no lock: ref and service of a live session
  * never change. */
-quipu_status quipu_live_children(quipu_live *parent, const quipu_call_options *call,
-                                 quipu_arena *arena, quipu_children *ret_children,
-                                 quipu_error *reterr)
+quipu_status quipu_live_find_children(quipu_live *parent, const quipu_call_options *call,
+                                      quipu_arena *arena, quipu_children *ret_children,
+                                      quipu_error *reterr)
 {
     qp_live_list found = {NULL, 0};
     quipu_child *items = NULL;

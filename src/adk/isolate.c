@@ -314,7 +314,7 @@ quipu_status quipu_live_end_child(quipu_live *parent, quipu_live *child, const q
     qp_notices notices = {.count = 0};
     quipu_status status = qp_options_read(&given, sizeof(given), end, "quipu_child_end", reterr);
 
-    if (status == QUIPU_OK && (parent == NULL || (given.flags & ~QUIPU_CHILD_DISCARD) != 0 ||
+    if (status == QUIPU_OK && (parent == NULL || (given.flags & ~QUIPU_CHILD_END_DISCARD) != 0 ||
                                (child == NULL && end != NULL))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "the session is NULL, or there is no child for what is to become of "
@@ -329,7 +329,7 @@ quipu_status quipu_live_end_child(quipu_live *parent, quipu_live *child, const q
     qp_mutex_lock(&parent->mutex);
     if (child == NULL) {
         status = isolate_merge(parent, call, &notices, reterr);
-    } else if ((given.flags & QUIPU_CHILD_DISCARD) != 0) {
+    } else if ((given.flags & QUIPU_CHILD_END_DISCARD) != 0) {
         status = qp_child_discard(parent, child, given.reason, call, reterr);
     } else {
         status = qp_child_merge(parent, child, given.summary, given.author, call, reterr);

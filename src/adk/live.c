@@ -368,27 +368,27 @@ quipu_status quipu_live_refresh(quipu_live *session, const quipu_call_options *c
 }
 
 /* Copies identity and revision to the arena. The lock is held. */
-quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
-                                  quipu_session_head *ret_head, quipu_error *reterr)
+quipu_status qp_live_identity_read(quipu_live *session, quipu_arena *arena,
+                                   quipu_live_identity *ret_identity, quipu_error *reterr)
 {
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
     /* Copies: the session's own texts go when it is freed. */
-    quipu_status status = quipu_arena_copy(arena, session->ref.app_name, &head.ref.app_name);
+    quipu_status status = quipu_arena_copy(arena, session->ref.app_name, &identity.ref.app_name);
 
     if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, session->ref.user_id, &head.ref.user_id);
+        status = quipu_arena_copy(arena, session->ref.user_id, &identity.ref.user_id);
     }
     if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, session->ref.session_id, &head.ref.session_id);
+        status = quipu_arena_copy(arena, session->ref.session_id, &identity.ref.session_id);
     }
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no room for the names of a session");
     }
-    head.uid = session->uid;
-    head.revision = session->revision;
-    head.stored = session->stored_revision;
-    head.last_update_time = session->last_update;
-    *ret_head = head;
+    identity.uid = session->uid;
+    identity.revision = session->revision;
+    identity.stored = session->stored_revision;
+    identity.last_update_time = session->last_update;
+    *ret_identity = identity;
     return QUIPU_OK;
 }
 

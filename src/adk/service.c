@@ -580,9 +580,10 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
 
 /* The user's names without their prefix, across all sessions of an app. A snapshot of one read; no
  * live session is involved. */
-quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name, quipu_str user_id,
-                                      const quipu_call_options *call, quipu_arena *arena,
-                                      quipu_json *ret_state, quipu_error *reterr)
+quipu_status quipu_service_get_user_state(quipu_service *service, quipu_str app_name,
+                                          quipu_str user_id, const quipu_call_options *call,
+                                          quipu_arena *arena, quipu_json *ret_state,
+                                          quipu_error *reterr)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
     qp_state_items state = {NULL, 0};

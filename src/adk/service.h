@@ -78,8 +78,9 @@ QUIPU_MUST_USE quipu_status qp_session_prepare(quipu_live *session, const quipu_
                                                quipu_error *reterr);
 
 /* Name, uid, revision and time, under the session's lock; texts go to the arena. */
-QUIPU_MUST_USE quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
-                                                 quipu_session_head *ret_head, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_live_identity_read(quipu_live *session, quipu_arena *arena,
+                                                  quipu_live_identity *ret_identity,
+                                                  quipu_error *reterr);
 
 /* The state as an object. The session's lock is held. */
 QUIPU_MUST_USE quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena,

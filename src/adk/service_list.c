@@ -3,7 +3,7 @@
  * Owns: the list and its arena, behind the public pointer; quipu_free() frees both.
  * Called by: users of the C API and the bindings.
  * Locks: none; one read of the store in one snapshot, then memory of the call.
- * On return every text of the page lies in the page's own arena. */
+ * On return every text of the list lies in the list's own arena. */
 #include <stdlib.h>
 
 #include "adk/event.h"
@@ -16,7 +16,7 @@
 /* A result as base/result.h defines them: its head, then the struct that callers see. */
 typedef struct service_list_all {
     qp_result head;
-    quipu_service_page pub;
+    quipu_service_list pub;
 } service_list_all;
 
 QP_RESULT(service_list_all);
@@ -67,7 +67,7 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
 
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     if (found->count > 0) {
-        /* The page's arena: it lives as long as the page. */
+        /* The list's arena: it lives as long as the list. */
         items = qp_arena_take(&all->head.arena, found->count * sizeof(*items));
         status = items != NULL ? QUIPU_OK : QUIPU_NOMEM;
     }
@@ -95,8 +95,8 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
 
 /* See <quipu/adk.h>. All sessions at once: ADK's interface has no pages. An absent user id means
  * all users, an empty one the user without a name. */
-quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quipu_str user_id,
-                                const quipu_call_options *call, quipu_service_page **ret_page,
+quipu_status quipu_service_find(quipu_service *service, quipu_str app_name, quipu_str user_id,
+                                const quipu_call_options *call, quipu_service_list **ret_list,
                                 quipu_error *reterr)
 {
     service_list_all *all;
@@ -104,7 +104,7 @@ quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quip
     quipu_status status;
     bool texts;
 
-    if (service == NULL || ret_page == NULL) {
+    if (service == NULL || ret_list == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a list needs a service and a place for it");
     }
     if ((service->options.flags & QUIPU_SERVICE_NEEDS_IDS) != 0) {
@@ -131,6 +131,6 @@ quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quip
         quipu_free(&all->pub);
         return status;
     }
-    *ret_page = &all->pub;
+    *ret_list = &all->pub;
     return QUIPU_OK;
 }

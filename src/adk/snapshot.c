@@ -1,12 +1,12 @@
-/* Sessions that the caller keeps: read as a whole at one moment, and appended to by their head
- * (identity and revision) without a live session. For runtimes whose own session objects are
+/* Sessions that the caller keeps: read as a whole at one moment, and appended to by their identity
+ * (names, uid and revision) without a live session. For runtimes whose own session objects are
  * copied, serialized and rebuilt at will, such as ADK for Python.
  *
- * Owns: nothing between calls; the caller holds head and snapshot.
+ * Owns: nothing between calls; the caller holds identity and snapshot.
  * Called by: users of the C API and the Python binding.
  * Locks: a snapshot is taken with the session's lock held, so events, state and revision belong
  * together. An append uses a session on its own stack, which no other thread can see.
- * On return of a successful append the head is that of the session behind it. */
+ * On return of a successful append the identity is that of the session behind it. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -63,14 +63,14 @@ static quipu_status snapshot_view(const quipu_live *session, const quipu_live_qu
     return status;
 }
 
-/* What the query asks for, with the session's lock held. The head is the caller's arena's. */
+/* What the query asks for, with the session's lock held. The identity is the caller's arena's. */
 static quipu_status snapshot_read(quipu_live *session, const quipu_live_query *query,
-                                  quipu_arena *arena, quipu_session_head *head, quipu_snapshot *ret,
-                                  quipu_error *reterr)
+                                  quipu_arena *arena, quipu_live_identity *identity,
+                                  quipu_snapshot *ret, quipu_error *reterr)
 {
-    quipu_status status = qp_session_head_read(session, arena, head, reterr);
+    quipu_status status = qp_live_identity_read(session, arena, identity, reterr);
 
-    ret->head = head;
+    ret->identity = identity;
     ret->count = session->count;
     if (status == QUIPU_OK && (query->flags & QUIPU_LIVE_EVENTS) != 0) {
         status = snapshot_events(session, query, arena, &ret->events, reterr);
@@ -94,7 +94,7 @@ quipu_status quipu_live_get(quipu_live *session, const quipu_live_query *query, 
     const uint32_t both = QUIPU_LIVE_EVENTS | QUIPU_LIVE_VIEW;
     quipu_live_query given = QUIPU_LIVE_QUERY_INIT;
     quipu_snapshot snapshot = QUIPU_SNAPSHOT_INIT;
-    quipu_session_head *head;
+    quipu_live_identity *identity;
     quipu_status status = qp_options_read(&given, sizeof(given), query, "quipu_live_query", reterr);
 
     if (status == QUIPU_OK &&
@@ -110,12 +110,12 @@ quipu_status quipu_live_get(quipu_live *session, const quipu_live_query *query, 
     if (status != QUIPU_OK) {
         return status;
     }
-    head = quipu_arena_alloc(arena, sizeof(*head));
-    if (head == NULL) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "no room for the head of a session");
+    identity = quipu_arena_alloc(arena, sizeof(*identity));
+    if (identity == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for the identity of a session");
     }
     qp_mutex_lock(&session->mutex);
-    status = snapshot_read(session, &given, arena, head, &snapshot, reterr);
+    status = snapshot_read(session, &given, arena, identity, &snapshot, reterr);
     qp_mutex_unlock(&session->mutex);
     if (status == QUIPU_OK) {
         qp_output_put(ret_snapshot, &snapshot, sizeof(snapshot)); /* outside of the lock */
@@ -123,18 +123,18 @@ quipu_status quipu_live_get(quipu_live *session, const quipu_live_query *query, 
     return status;
 }
 
-/* The event was stored before. The head advances when that event is all that happened since, or
- * when the service rebases; otherwise it stays, and the next append returns QUIPU_CONFLICT. A head
- * that cannot be read stays too. Costs one read, on repeats only: a caller that retries after a
- * lost answer. */
+/* The event was stored before. The identity advances when that event is all that happened since, or
+ * when the service rebases; otherwise it stays, and the next append returns QUIPU_CONFLICT. An
+ * identity that cannot be read stays too. Costs one read, on repeats only: a caller that retries
+ * after a lost answer. */
 static void snapshot_repeated(const quipu_live *session, const quipu_event_result *result,
-                              const quipu_call_options *call, quipu_session_head *head)
+                              const quipu_call_options *call, quipu_live_identity *identity)
 {
     const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
     qp_live_want want = {.range = QUIPU_RANGE_INIT};
     qp_live live = {.history = NULL};
 
-    if (result->revision == head->revision) {
+    if (result->revision == identity->revision) {
         return;
     }
     want.range.flags = QUIPU_RANGE_HEADER;
@@ -142,67 +142,68 @@ static void snapshot_repeated(const quipu_live *session, const quipu_event_resul
         const quipu_session_info *now = live.history->session;
         const bool last = result->seq == 0 || result->seq == now->next_seq - 1;
 
-        /* Exactly one change since the head, and it is this event: nothing was missed. */
-        if (rebase || (last && now->revision == head->revision + 1)) {
-            head->uid = now->uid;
-            head->revision = now->revision;
-            head->last_update_time = live.last_event_at;
+        /* Exactly one change since the identity, and it is this event: nothing was missed. */
+        if (rebase || (last && now->revision == identity->revision + 1)) {
+            identity->uid = now->uid;
+            identity->revision = now->revision;
+            identity->last_update_time = live.last_event_at;
         }
         quipu_free(live.history);
     }
 }
 
-/* Appends at the head's revision through a session without messages: next_seq INT64_MAX makes a
+/* Appends at the identity's revision through a session without messages: next_seq INT64_MAX makes a
  * catch-up ask for none. Isolated agents need a live session and are refused.
  *
- *   the head's revision is the store's   appended; the head is that of the session behind it
+ *   its revision is the store's          appended; it is that of the session behind the event
  *   it is older, and the service rebases likewise
- *   it is older otherwise                QUIPU_CONFLICT; the head stays
+ *   it is older otherwise                QUIPU_CONFLICT; the identity stays
  *   the event id was stored before       `repeated`; see snapshot_repeated()
  *
- * The head is read into a copy of this version's size and put back into the caller's, which may be
- * smaller. */
-quipu_status quipu_service_append(quipu_service *service, quipu_session_head *given,
+ * The identity is read into a copy of this version's size and put back into the caller's, which may
+ * be smaller. */
+quipu_status quipu_service_append(quipu_service *service, quipu_live_identity *given,
                                   quipu_json event, const quipu_call_options *call,
                                   quipu_event_result *ret_result, quipu_error *reterr)
 {
     quipu_live session = {.service = service}; /* on the stack: its lock is not used */
-    quipu_session_head own = QUIPU_SESSION_HEAD_INIT;
-    quipu_session_head *const head = &own;
+    quipu_live_identity own = QUIPU_LIVE_IDENTITY_INIT;
+    quipu_live_identity *const identity = &own;
     quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
     quipu_status status;
 
     if (service == NULL || given == NULL || service->options.isolated_count > 0) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the service, one without isolated agents, and the head must be given");
+        return qp_error_set(
+            reterr, QUIPU_MISUSE,
+            "the service, one without isolated agents, and the identity must be given");
     }
-    status = qp_options_read(head, sizeof(*head), given, "quipu_session_head", reterr);
+    status = qp_options_read(identity, sizeof(*identity), given, "quipu_live_identity", reterr);
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_result, "quipu_event_result", reterr);
     }
     if (status != QUIPU_OK) {
         return status;
     }
-    status =
-        qp_ref_key(service, &head->ref, false, &session.arena, &session.ref, &session.key, reterr);
+    status = qp_ref_key(service, &identity->ref, false, &session.arena, &session.ref, &session.key,
+                        reterr);
     if (status == QUIPU_OK) {
-        session.uid = head->uid;
-        session.revision = session.stored_revision = head->revision;
-        session.last_update = head->last_update_time;
+        session.uid = identity->uid;
+        session.revision = session.stored_revision = identity->revision;
+        session.last_update = identity->last_update_time;
         /* A catch-up then asks for no messages: only revision and times are read. */
         session.next_seq = INT64_MAX;
         status = qp_session_append(&session, event, call, &result, reterr);
     }
     if (status == QUIPU_OK && result.repeated) {
-        snapshot_repeated(&session, &result, call, head);
+        snapshot_repeated(&session, &result, call, identity);
     } else if (status == QUIPU_OK) {
-        head->uid = session.uid;
-        head->revision = result.revision;
-        head->last_update_time = session.last_update;
+        identity->uid = session.uid;
+        identity->revision = result.revision;
+        identity->last_update_time = session.last_update;
     }
     if (status == QUIPU_OK) {
-        head->stored = head->revision;
-        qp_output_put(given, head, sizeof(*head));
+        identity->stored = identity->revision;
+        qp_output_put(given, identity, sizeof(*identity));
         qp_output_put(ret_result, &result, sizeof(result));
     }
     qp_session_release(&session);

@@ -17,27 +17,33 @@
 /* Lango's shares, in the order of QUIPU_SECTION_*; the last one is the headroom. */
 static const double budget_shares[QUIPU_SECTIONS] = {0.30, 0.25, 0.25, 0.10, 0.10};
 
-/* The shares to use: the given ones, or the defaults when all are 0. They must add up to 1, within
- * BUDGET_SUM_SLACK for decimal fractions; `!(x >= 0)` also rejects NaN. */
-static quipu_status budget_read_shares(const double *given, double ret_shares[QUIPU_SECTIONS],
-                                       quipu_error *reterr)
+/* The shares to use: the caller's, or the defaults without any. They must add up to 1, within
+ * BUDGET_SUM_SLACK for decimal fractions; `!(x >= 0)` also rejects NaN. A newer caller may have
+ * sections that this version does not know: they must get nothing. */
+static quipu_status budget_read_shares(const quipu_budget_options *options,
+                                       double ret_shares[QUIPU_SECTIONS], quipu_error *reterr)
 {
-    const double *shares = given;
+    const double *given = options->shares != NULL ? options->shares : budget_shares;
+    const size_t count = options->shares != NULL ? options->share_count : QUIPU_SECTIONS;
     double sum = 0;
 
-    for (size_t i = 0; i < QUIPU_SECTIONS; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (!(given[i] >= 0)) {
             return qp_error_set(reterr, QUIPU_INVALID, "a share of a budget is negative");
         }
+        if (i >= QUIPU_SECTIONS && given[i] > 0) {
+            return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                                "share %zu of a budget is of a section that this version does not "
+                                "know; upgrade the library",
+                                i);
+        }
         sum += given[i];
     }
-    if (sum == 0) {
-        shares = budget_shares;
-    } else if (!(sum > 1 - BUDGET_SUM_SLACK && sum < 1 + BUDGET_SUM_SLACK)) {
+    if (!(sum > 1 - BUDGET_SUM_SLACK && sum < 1 + BUDGET_SUM_SLACK)) {
         return qp_error_set(reterr, QUIPU_INVALID, "the shares of a budget add up to %.3f, not 1",
                             sum);
     }
-    memcpy(ret_shares, shares, sizeof(budget_shares));
+    memcpy(ret_shares, given, (count < QUIPU_SECTIONS ? count : QUIPU_SECTIONS) * sizeof(*given));
     return QUIPU_OK;
 }
 
@@ -100,7 +106,7 @@ quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget
         status = qp_model_rows_check(given.models, reterr);
     }
     if (status == QUIPU_OK) {
-        status = budget_read_shares(given.shares, shares, reterr);
+        status = budget_read_shares(&given, shares, reterr);
     }
     if (status != QUIPU_OK) {
         return status;

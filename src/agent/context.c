@@ -32,7 +32,7 @@ QP_RESULT(context_result);
 typedef struct context_call {
     quipu_context_options options;
     quipu_provider provider; /* an id for the log; it cannot be asked */
-    quipu_usage usage;       /* what the provider said of the prompt before; -1: nothing */
+    quipu_model_usage usage; /* what the provider said of the prompt before; -1: nothing */
     qp_turn turn;
     context_result *result; /* owns all texts; NULL until the options are read */
 } context_call;
@@ -76,8 +76,8 @@ static quipu_status context_read(context_call *run, const quipu_context_options 
         status = qp_request_read(own->request, &turn->memory, &turn->request, reterr);
     }
     if (status == QUIPU_OK && own->usage != NULL) {
-        status =
-            qp_options_read(&run->usage, sizeof(run->usage), own->usage, "quipu_usage", reterr);
+        status = qp_options_read(&run->usage, sizeof(run->usage), own->usage, "quipu_model_usage",
+                                 reterr);
     }
     if (status == QUIPU_OK && own->sections != NULL) {
         status =
@@ -394,17 +394,17 @@ static quipu_status context_ask(context_call *run, const quipu_call_options *cal
 
 /* See <quipu/agent.h>. The result takes the turn's arena over, so that nothing is copied; on
  * failure both are freed. */
-quipu_status quipu_context_get(quipu_store *store, const quipu_context_options *options,
-                               const quipu_call_options *call, quipu_context **ret_context,
-                               quipu_error *reterr)
+quipu_status quipu_context_make(quipu_store *store, const quipu_context_options *options,
+                                const quipu_call_options *call, quipu_context **ret_context,
+                                quipu_error *reterr)
 {
     context_call run = {.options = QUIPU_CONTEXT_OPTIONS_INIT,
                         .provider = QUIPU_PROVIDER_INIT,
-                        .usage = QUIPU_USAGE_INIT,
+                        .usage = QUIPU_MODEL_USAGE_INIT,
                         .turn = {.store = store,
                                  .options = QUIPU_TURN_OPTIONS_INIT,
                                  .request = QUIPU_MODEL_REQUEST_INIT,
-                                 .last = QUIPU_USAGE_INIT}};
+                                 .last = QUIPU_MODEL_USAGE_INIT}};
     qp_turn *turn = &run.turn;
     quipu_status status;
 

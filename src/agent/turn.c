@@ -234,7 +234,7 @@ static void turn_count(int64_t *sum, int64_t reported)
 
 /* The last usage is kept besides the sum: only the last request shows how large the prompt is
  * now. */
-static void turn_usage(qp_turn *turn, const quipu_usage *reported)
+static void turn_usage(qp_turn *turn, const quipu_model_usage *reported)
 {
     turn->last = *reported;
     turn_count(&turn->usage.input, reported->input);
@@ -408,7 +408,7 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
 static quipu_status turn_give(qp_turn *turn, quipu_arena *arena, quipu_turn_result *ret_result,
                               quipu_error *reterr)
 {
-    quipu_usage *usages = quipu_arena_alloc(arena, 2 * sizeof(*usages));
+    quipu_model_usage *usages = quipu_arena_alloc(arena, 2 * sizeof(*usages));
     quipu_status status = usages != NULL
                               ? quipu_arena_copy(arena, turn->result.text, &turn->result.text)
                               : QUIPU_NOMEM;
@@ -445,8 +445,8 @@ quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
                     .provider = provider,
                     .options = QUIPU_TURN_OPTIONS_INIT,
                     .request = QUIPU_MODEL_REQUEST_INIT,
-                    .usage = QUIPU_USAGE_INIT,
-                    .last = QUIPU_USAGE_INIT};
+                    .usage = QUIPU_MODEL_USAGE_INIT,
+                    .last = QUIPU_MODEL_USAGE_INIT};
     quipu_status status;
 
     if (store == NULL || provider == NULL || options == NULL ||

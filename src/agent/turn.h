@@ -91,8 +91,8 @@ typedef struct qp_turn {
     int64_t next_seq;
     qp_buf partial;           /* what was said so far of the answer under way */
     quipu_turn_result result; /* without its usage */
-    quipu_usage usage;        /* of all steps together */
-    quipu_usage last;         /* of the last step */
+    quipu_model_usage usage;  /* of all steps together */
+    quipu_model_usage last;   /* of the last step */
 } qp_turn;
 
 /* The deadline of a call on the clock of qp_clock_ns(); QUIPU_TURN_DEADLINE_MS by default. */
@@ -165,7 +165,7 @@ void qp_turn_learn(const qp_turn *turn);
 
 /* ---- turn_context.c: memory, and a prompt that begins like the one before ------------------- */
 
-/* Replaces the prompt, as qp_turn_load() does, by the rules of quipu_context_get(). Without `logs`
+/* Replaces the prompt, as qp_turn_load() does, by the rules of quipu_context_make(). Without `logs`
  * a session that has neither memories nor a log gets the plain window. */
 QUIPU_MUST_USE quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs,
                                          quipu_error *reterr);

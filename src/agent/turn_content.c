@@ -174,7 +174,7 @@ static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *res
 {
     /* In the order of QUIPU_FINISH_*; tool calls end a turn like "STOP". */
     static const char *const finishes[] = {NULL, "STOP", "MAX_TOKENS", "STOP", "SAFETY", "OTHER"};
-    const quipu_usage *usage = response->usage;
+    const quipu_model_usage *usage = response->usage;
 
     turn_content_member(writer, "modelVersion", response->model);
     if (response->finish > QUIPU_FINISH_NONE && response->finish <= QUIPU_FINISH_OTHER) {

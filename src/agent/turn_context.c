@@ -309,36 +309,36 @@ static quipu_context_reason turn_context_why(const qp_turn *turn)
     const qp_context_log *row = past->row;
 
     if (row == NULL) {
-        return QUIPU_CONTEXT_FIRST;
+        return QUIPU_CONTEXT_REASON_FIRST;
     }
     /* Another model has another cache. */
     if (!turn_context_is(row->model, turn->model) ||
         !turn_context_is(row->provider, context->provider)) {
-        return QUIPU_CONTEXT_MODEL;
+        return QUIPU_CONTEXT_REASON_MODEL;
     }
     /* Before the reasons for which messages stay. A summary that is appended behind the last
      * message was sent before it. */
     if (past->compact_seq != row->summary_seq &&
         (past->compact_seq > row->sent_seq || row->summary_seq != 0)) {
-        return QUIPU_CONTEXT_COMPACTION;
+        return QUIPU_CONTEXT_REASON_COMPACTION;
     }
     if (past->block == NULL || !turn_context_is(past->block->system, context->system) ||
         !turn_context_is(past->block->tools.text, context->tools)) {
-        return QUIPU_CONTEXT_INSTRUCTIONS;
+        return QUIPU_CONTEXT_REASON_INSTRUCTIONS;
     }
     if (turn_context_is_stale(context)) {
-        return QUIPU_CONTEXT_MEMORY;
+        return QUIPU_CONTEXT_REASON_MEMORY;
     }
     /* Time counts last: only a prompt that is otherwise the same can be found in a cache. */
-    return turn_context_is_cold(turn) ? QUIPU_CONTEXT_IDLE : QUIPU_CONTEXT_SAME;
+    return turn_context_is_cold(turn) ? QUIPU_CONTEXT_REASON_IDLE : QUIPU_CONTEXT_REASON_SAME;
 }
 
 /* Whether the messages may stay as they are for this reason. */
 static bool turn_context_keeps(quipu_context_reason reason)
 {
-    return reason == QUIPU_CONTEXT_SAME || reason == QUIPU_CONTEXT_INSTRUCTIONS ||
-           reason == QUIPU_CONTEXT_MEMORY || reason == QUIPU_CONTEXT_IDLE ||
-           reason == QUIPU_CONTEXT_PAYS;
+    return reason == QUIPU_CONTEXT_REASON_SAME || reason == QUIPU_CONTEXT_REASON_INSTRUCTIONS ||
+           reason == QUIPU_CONTEXT_REASON_MEMORY || reason == QUIPU_CONTEXT_REASON_IDLE ||
+           reason == QUIPU_CONTEXT_REASON_PAYS;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------
@@ -566,7 +566,7 @@ static quipu_status turn_context_pays(qp_turn *turn, const turn_context_plan *pl
     int64_t tokens = sent.tokens + context->fresh.tokens;
     quipu_status status;
 
-    assert(context->reason == QUIPU_CONTEXT_SAME);
+    assert(context->reason == QUIPU_CONTEXT_REASON_SAME);
     for (size_t i = 0; i < context->tail_count; i++) {
         condensed = condensed || qp_context_is_condensed(&context->past.tails[i].lines);
         tokens += context->tails[i].text.tokens;
@@ -577,7 +577,7 @@ static quipu_status turn_context_pays(qp_turn *turn, const turn_context_plan *pl
     context->first_seq = context->past.row->from_seq;
     status = turn_context_block(turn, plan, reterr);
     if (status == QUIPU_OK && turn_context_is_worth(turn, plan, tokens, context->block.tokens)) {
-        context->reason = QUIPU_CONTEXT_PAYS;
+        context->reason = QUIPU_CONTEXT_REASON_PAYS;
         context->fresh = (qp_context_text){.text = QP_STR_ABSENT};
     } else {
         context->block = sent;
@@ -594,9 +594,9 @@ static quipu_status turn_context_add(qp_turn *turn, const turn_context_plan *pla
     bool fits = true;
     quipu_status status = turn_context_fresh(turn, plan, &fits, reterr);
 
-    assert(context->reason == QUIPU_CONTEXT_SAME);
+    assert(context->reason == QUIPU_CONTEXT_REASON_SAME);
     if (status == QUIPU_OK && (!fits || context->tail_count >= QP_CONTEXT_TAILS_MAX)) {
-        context->reason = QUIPU_CONTEXT_WINDOW;
+        context->reason = QUIPU_CONTEXT_REASON_WINDOW;
         return QUIPU_OK;
     }
     return status == QUIPU_OK ? turn_context_pays(turn, plan, reterr) : status;
@@ -611,28 +611,28 @@ static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *pl
     quipu_status status = QUIPU_OK;
 
     assert(turn_context_keeps(context->reason));
-    if (context->reason == QUIPU_CONTEXT_SAME) {
+    if (context->reason == QUIPU_CONTEXT_REASON_SAME) {
         status = turn_context_add(turn, plan, reterr);
     }
-    if (status != QUIPU_OK || context->reason == QUIPU_CONTEXT_WINDOW) {
+    if (status != QUIPU_OK || context->reason == QUIPU_CONTEXT_REASON_WINDOW) {
         return status;
     }
-    if (context->reason != QUIPU_CONTEXT_SAME) {
+    if (context->reason != QUIPU_CONTEXT_REASON_SAME) {
         context->tail_count = 0; /* they join the block */
     }
     status = turn_context_again(turn, &same, reterr);
     if (status == QUIPU_OK && !same) {
-        context->reason = QUIPU_CONTEXT_HISTORY;
+        context->reason = QUIPU_CONTEXT_REASON_HISTORY;
         return QUIPU_OK;
     }
-    if (status == QUIPU_OK && context->reason != QUIPU_CONTEXT_SAME) {
+    if (status == QUIPU_OK && context->reason != QUIPU_CONTEXT_REASON_SAME) {
         status = turn_context_block(turn, plan, reterr);
     }
     /* What stands with the input counts before it is added. */
     if (status == QUIPU_OK && turn->tokens + (context->fresh_seq == 0 ? context->fresh.tokens : 0) +
                                       plan->coming + context->block.tokens >
                                   plan->budget) {
-        context->reason = QUIPU_CONTEXT_WINDOW;
+        context->reason = QUIPU_CONTEXT_REASON_WINDOW;
     }
     return status;
 }
@@ -661,8 +661,8 @@ static void turn_context_compare(qp_turn *turn)
     const qp_context_log *row = context->past.row;
 
     if (!turn_context_is_same(turn)) {
-        if (context->reason == QUIPU_CONTEXT_SAME) {
-            context->reason = QUIPU_CONTEXT_HISTORY;
+        if (context->reason == QUIPU_CONTEXT_REASON_SAME) {
+            context->reason = QUIPU_CONTEXT_REASON_HISTORY;
         }
         turn_context_hash_begin(context);
         return;
@@ -675,10 +675,10 @@ static void turn_context_compare(qp_turn *turn)
         context->hashed++;
     }
     /* Another model has cached nothing of it. */
-    if (context->reason != QUIPU_CONTEXT_MODEL) {
+    if (context->reason != QUIPU_CONTEXT_REASON_MODEL) {
         context->shared = row->tokens;
         context->expected = turn_context_is_cold(turn) ? 0 : row->tokens;
-        context->reason = QUIPU_CONTEXT_SAME;
+        context->reason = QUIPU_CONTEXT_REASON_SAME;
     }
 }
 
@@ -799,7 +799,7 @@ quipu_status qp_turn_plan(qp_turn *turn, int64_t coming, bool logs, quipu_error 
     if (turn_context_keeps(context->reason) &&
         context->past.token_count - context->past.row->from_tokens >
             TURN_CONTEXT_FAR * (plan.budget + coming)) {
-        context->reason = QUIPU_CONTEXT_WINDOW;
+        context->reason = QUIPU_CONTEXT_REASON_WINDOW;
     }
     if (turn_context_keeps(context->reason)) {
         status = turn_context_stay(turn, &plan, reterr);

@@ -33,7 +33,7 @@ quipu_status qp_turn_budget(const qp_turn *turn, const quipu_call_options *call,
     int64_t ppm;
 
     if (turn->model.n > 0 && turn->model.n <= QUIPU_MODEL_NAME_MAX) {
-        status = quipu_model_factor_get(turn->store, turn->model, NULL, call, &factor, reterr);
+        status = quipu_model_factor_learn(turn->store, turn->model, NULL, call, &factor, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -352,7 +352,7 @@ void qp_turn_learn(const qp_turn *turn)
 
         report.estimated = turn->result.estimated;
         report.reported = turn->last.input;
-        learned = quipu_model_factor_get(turn->store, turn->model, &report, &call, NULL, NULL);
+        learned = quipu_model_factor_learn(turn->store, turn->model, &report, &call, NULL, NULL);
 
         (void)learned; /* best effort: the turn is stored, and the next one reports again */
     }

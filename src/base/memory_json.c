@@ -92,7 +92,7 @@ static void memory_begin(qp_jsonw *writer, const quipu_memory *memory)
     memory_put_name(writer, "topic",
                     memory_name((size_t)memory->topic, memory_topics, COUNT_OF(memory_topics)));
     /* A buffered memory was observed ahead and is not part of the block of memory yet. */
-    qp_jsonw_put_bool(writer, "buffered", memory->state == QUIPU_MEMORY_BUFFERED);
+    qp_jsonw_put_bool(writer, "buffered", memory->state == QUIPU_MEMORY_STATE_BUFFERED);
 }
 
 /* Enums first, by their names, then all members of the table of fields. */
@@ -141,8 +141,8 @@ bool qp_memory_take(const qp_json_fields *fields, qp_json_node object, quipu_are
         .kind = qp_memory_kind_of(qp_json_get(object, QUIPU_STR("kind"))),
         .priority = qp_memory_priority_of(qp_json_get(object, QUIPU_STR("priority"))),
         .topic = qp_memory_topic_of(qp_json_get(object, QUIPU_STR("topic"))),
-        .state = qp_json_kind_of(buffered) == QP_JSON_TRUE ? QUIPU_MEMORY_BUFFERED
-                                                           : QUIPU_MEMORY_ACTIVE};
+        .state = qp_json_kind_of(buffered) == QP_JSON_TRUE ? QUIPU_MEMORY_STATE_BUFFERED
+                                                           : QUIPU_MEMORY_STATE_ACTIVE};
 
     assert((int)memory.kind <= QUIPU_REFLECTION);
     if ((int)memory.kind == 0 || !qp_fields_take(fields, object, arena, &memory)) {

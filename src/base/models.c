@@ -6,7 +6,8 @@
  * Owns: the constant rows; no state. A prefix without prices stands for models of which only the
  * context is known, or keeps a row of a shorter prefix from lending its prices to siblings that
  * cost something else. Callers replace rows that grew old (quipu_model_find()).
- * Called by: src/agent for windows and costs; programs through include/quipu/models.h.
+ * Called by: src/agent for windows, budgets and caches, src/memory/ask.c and src/store/usage.c for
+ * costs, src/memory/run.c to check rows; programs through include/quipu/models.h.
  * On return a row is found for every name: the last resort is models_unknown.
  * Locks: none; the rows are constant, and a caller's own rows are only read. */
 #include "base/models.h"
@@ -20,15 +21,17 @@
 /* prefix, window, output, budget, cache with ttl, min and step, prices for input, cached, write and
  * output, year and month. Windows, outputs and budgets are tokens, the ttl seconds, prices
  * millionths of a US dollar for a million tokens, the last number the month in which somebody
- * looked: 202508 is August 2025. 0 is "not known" everywhere: a price of 0 prices nothing. */
+ * looked: 202508 is August 2025. Of a row that stands for many models, or whose prices nobody has
+ * read, it is the month in which the row was written. 0 is "not known" everywhere else: a price of
+ * 0 prices nothing. */
 #define MODEL(name, ...) {{name, sizeof(name) - 1}, __VA_ARGS__}
 
 /* clang-format off */
 static const quipu_model_row models_rows[] = {
     MODEL("chatgpt-4o", 128000, 16384, 64000, QUIPU_CACHE_UNKNOWN, 0, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("claude-", 200000, 0, 100000, QUIPU_CACHE_EXPLICIT, 300, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("claude-3-5-haiku", 200000, 8192, 100000, QUIPU_CACHE_EXPLICIT, 300, 2048, 0,
           800000, 80000, 1000000, 4000000, 202508),
     MODEL("claude-3-5-sonnet", 200000, 8192, 100000, QUIPU_CACHE_EXPLICIT, 300, 1024, 0,
@@ -64,7 +67,7 @@ static const quipu_model_row models_rows[] = {
     MODEL("claude-sonnet-4-5", 200000, 64000, 100000, QUIPU_CACHE_EXPLICIT, 300, 1024, 0,
           3000000, 300000, 3750000, 15000000, 202511),
     MODEL("gemini-", 1048576, 0, 200000, QUIPU_CACHE_UNKNOWN, 0, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gemini-1.5", 2097152, 8192, 200000, QUIPU_CACHE_EXPLICIT, 3600, 32768, 0,
           0, 0, 0, 0, 202502),
     MODEL("gemini-1.5-flash", 1048576, 8192, 200000, QUIPU_CACHE_EXPLICIT, 3600, 32768, 0,
@@ -92,7 +95,7 @@ static const quipu_model_row models_rows[] = {
     MODEL("gpt-4-turbo", 128000, 4096, 64000, QUIPU_CACHE_NONE, 0, 0, 0,
           10000000, 0, 0, 30000000, 202508),
     MODEL("gpt-4-vision", 128000, 4096, 32000, QUIPU_CACHE_NONE, 0, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gpt-4.1", 1047576, 32768, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
           2000000, 500000, 0, 8000000, 202508),
     MODEL("gpt-4.1-mini", 1047576, 32768, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
@@ -100,33 +103,33 @@ static const quipu_model_row models_rows[] = {
     MODEL("gpt-4.1-nano", 1047576, 32768, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
           100000, 25000, 0, 400000, 202508),
     MODEL("gpt-4.5", 128000, 16384, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gpt-4o", 128000, 16384, 64000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
           2500000, 1250000, 0, 10000000, 202508),
     MODEL("gpt-4o-2024-05-13", 128000, 4096, 64000, QUIPU_CACHE_NONE, 0, 0, 0,
           5000000, 0, 0, 15000000, 202508),
     MODEL("gpt-4o-audio", 128000, 16384, 64000, QUIPU_CACHE_UNKNOWN, 0, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gpt-4o-mini", 128000, 16384, 64000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
           150000, 75000, 0, 600000, 202508),
     MODEL("gpt-4o-mini-audio", 128000, 16384, 64000, QUIPU_CACHE_UNKNOWN, 0, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gpt-4o-mini-realtime", 128000, 4096, 64000, QUIPU_CACHE_UNKNOWN, 0, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gpt-4o-realtime", 128000, 4096, 64000, QUIPU_CACHE_UNKNOWN, 0, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gpt-5", 400000, 128000, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
           1250000, 125000, 0, 10000000, 202508),
     MODEL("gpt-5-chat", 128000, 16384, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gpt-5-mini", 400000, 128000, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
           250000, 25000, 0, 2000000, 202508),
     MODEL("gpt-5-nano", 400000, 128000, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
           50000, 5000, 0, 400000, 202508),
     MODEL("gpt-5-pro", 400000, 0, 32000, QUIPU_CACHE_UNKNOWN, 0, 0, 0,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("gpt-5.", 400000, 128000, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
-          0, 0, 0, 0, 0),
+          0, 0, 0, 0, 202611),
     MODEL("o1", 200000, 100000, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,
           15000000, 7500000, 0, 60000000, 202508),
     MODEL("o1-mini", 128000, 65536, 32000, QUIPU_CACHE_AUTOMATIC, 300, 1024, 128,

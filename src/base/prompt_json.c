@@ -506,7 +506,7 @@ quipu_status qp_prompt_ask_take(qp_json_node object, quipu_arena *arena, qp_prom
 
     *ret_ask = (qp_prompt_ask){.options = QUIPU_CONTEXT_OPTIONS_INIT,
                                .request = QUIPU_MODEL_REQUEST_INIT,
-                               .usage = QUIPU_USAGE_INIT};
+                               .usage = QUIPU_MODEL_USAGE_INIT};
     while (qp_json_next(&each)) {
         quipu_str name = QP_STR_ABSENT;
 

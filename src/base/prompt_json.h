@@ -1,5 +1,5 @@
-/* Prompts as JSON, whole: what quipu_context_get() is asked for and what it answers, as a client of
- * a server sends and reads them. Nothing is lost on the way: bytes are base64, and JSON of the
+/* Prompts as JSON, whole: what quipu_context_make() is asked for and what it answers, as a client
+ * of a server sends and reads them. Nothing is lost on the way: bytes are base64, and JSON of the
  * caller's keeps its spelling, since prompts are compared byte for byte. */
 #ifndef QP_BASE_PROMPT_JSON_H
 #define QP_BASE_PROMPT_JSON_H
@@ -21,7 +21,7 @@ typedef struct qp_prompt_ask {
     quipu_context_options options;
     quipu_model_request request;
     quipu_model_rows models;
-    quipu_usage usage;
+    quipu_model_usage usage;
 } qp_prompt_ask;
 
 /* Reads an object that qp_prompt_ask_write() wrote; what it has of no such member is

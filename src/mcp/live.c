@@ -30,7 +30,7 @@ quipu_status qp_live_of_session(quipu_service *service, const quipu_session_info
         status = quipu_live_get(live, NULL, arena, &now, reterr);
     }
     if (status == QUIPU_OK &&
-        (live == NULL || memcmp(&now.head->uid, &info->uid, sizeof(info->uid)) != 0)) {
+        (live == NULL || memcmp(&now.identity->uid, &info->uid, sizeof(info->uid)) != 0)) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
                               "this session has no state: the state of a fork stays with the "
                               "session that it was made from, and a key with an app and a user has "

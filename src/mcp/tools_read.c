@@ -19,7 +19,8 @@
 /* ---- session_overview ------------------------------------------------------------------------ */
 
 /* The newest memories that fit, of one kind. From the end of the list, which has the oldest first:
- * by the time of creation with QUIPU_MEMORY_SCOPE, by the number of saving of one session alone. */
+ * by the time of creation with QUIPU_MEMORY_FIND_SCOPE, by the number of saving of one session
+ * alone. */
 static quipu_status read_put_memories(qp_mcp_call *call, quipu_str key, quipu_memory_kind kind,
                                       qp_mcp_items *items, quipu_error *error)
 {
@@ -30,7 +31,7 @@ static quipu_status read_put_memories(qp_mcp_call *call, quipu_str key, quipu_me
     query.kind = kind;
     query.session_key = key;
     /* A user's other sessions lie outside of the scope of one session. */
-    query.flags = call->server->session_key.p == NULL ? QUIPU_MEMORY_SCOPE : 0;
+    query.flags = call->server->session_key.p == NULL ? QUIPU_MEMORY_FIND_SCOPE : 0;
     status = quipu_memory_find(call->server->store, &query, NULL, &list, error);
     if (status != QUIPU_OK) {
         return status;

@@ -82,7 +82,7 @@ quipu_status qp_worker_origin(qp_worker *worker, const qp_worker_prompt *prompt,
 
 /* Prices of the table, per token class. A class that was used and has no price leaves the call
  * without one. */
-static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_usage *usage)
+static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_model_usage *usage)
 {
     /* What a provider did not report is -1 and counts as nothing. */
     const quipu_model_row row = qp_model_row(worker->options.model, worker->options.models);
@@ -100,7 +100,7 @@ static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_usage *u
 
 /* A provider that reports no usage: what the texts amount to. */
 static void ask_estimate(quipu_str task, const qp_worker_question *question,
-                         const quipu_model_response *response, quipu_usage *usage)
+                         const quipu_model_response *response, quipu_model_usage *usage)
 {
     /* Negative: the provider did not say. */
     if (usage->input < 0) {
@@ -130,7 +130,7 @@ static quipu_status ask_within(const qp_worker *worker, quipu_call_options *ret,
 /* Usage of an answer that failed on the way: what was reported before. */
 static quipu_status ask_event(void *ctx, const quipu_model_event *event)
 {
-    quipu_usage *usage = ctx;
+    quipu_model_usage *usage = ctx;
 
     if (event->kind == QUIPU_MODEL_USAGE) {
         *usage = *event->usage;
@@ -179,7 +179,7 @@ quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
         ask_request(worker, question, &content, quipu_parts_of(system, 2));
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
-    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_model_usage usage = QUIPU_MODEL_USAGE_INIT;
     quipu_error error = {0};
     quipu_call_options call;
     quipu_status charged;

@@ -196,7 +196,7 @@ static quipu_status embed_session(qp_worker *worker, qp_memory_work *work, quipu
 quipu_status qp_worker_embed(qp_worker *worker, quipu_str key, quipu_error *reterr)
 {
     const quipu_memory_options *options = &worker->options;
-    const bool replaces = (options->flags & QUIPU_MEMORY_EMBED_REPLACE) != 0;
+    const bool replaces = (options->flags & QUIPU_MEMORY_RUN_EMBED_REPLACE) != 0;
     /* Without an embedder the loop is never entered. */
     qp_memory_claimed claimed = options->embedder != NULL ? QP_MEMORY_MOOT : QP_MEMORY_NONE;
     char text[QP_VECTOR_KIND_SIZE];

@@ -196,7 +196,7 @@ static quipu_status follow_copy(follow_worker *worker, const quipu_memory_option
     }
     worker->on_pass = options->on_pass;
     worker->pass_ctx = options->pass_ctx;
-    worker->options.flags |= QUIPU_MEMORY_FOLLOW;
+    worker->options.flags |= QUIPU_MEMORY_RUN_FOLLOW;
     worker->options.on_pass = follow_count;
     worker->options.pass_ctx = worker;
     return status == QUIPU_OK ? QUIPU_OK
@@ -233,7 +233,7 @@ quipu_status qp_memory_context_ask(quipu_store *store, const quipu_context_optio
 {
     const qp_remote *remote = &store->remote;
     qp_call within;
-    quipu_status status = qp_store_enter_as("quipu_context_get", store, call, &within, reterr);
+    quipu_status status = qp_store_enter_as("quipu_context_make", store, call, &within, reterr);
 
     assert(options->sections == NULL && qp_store_is_remote(store));
     if (status == QUIPU_OK) {

@@ -106,7 +106,7 @@ static quipu_status observe_known(observe_run *run, quipu_error *reterr)
     query.session_key = run->lease->scope;
     query.recent = QP_MEMORY_KNOWN_MAX; /* that a model may replace */
     /* Of this very scope: the lines of other sessions are not this model's to change. */
-    query.flags = QUIPU_MEMORY_SCOPE;
+    query.flags = QUIPU_MEMORY_FIND_SCOPE;
     if (status == QUIPU_OK) {
         status = quipu_memory_find(run->worker->store, &query, &call, &run->known, reterr);
     }

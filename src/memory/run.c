@@ -104,8 +104,8 @@ bool qp_worker_asks(const quipu_memory_options *options)
 /* Known flags, and an embedder for those that are about one. */
 static quipu_status run_check_flags(const quipu_memory_options *options, quipu_error *reterr)
 {
-    const uint32_t about_vectors = QUIPU_MEMORY_EMBED_ONLY | QUIPU_MEMORY_EMBED_REPLACE;
-    const uint32_t unknown = options->flags & ~(QUIPU_MEMORY_FOLLOW | about_vectors);
+    const uint32_t about_vectors = QUIPU_MEMORY_RUN_EMBED_ONLY | QUIPU_MEMORY_RUN_EMBED_REPLACE;
+    const uint32_t unknown = options->flags & ~(QUIPU_MEMORY_RUN_FOLLOW | about_vectors);
 
     /* An unknown flag may ask for something that this version would silently not do. */
     if (unknown != 0) {
@@ -601,8 +601,8 @@ quipu_status quipu_memory_run(quipu_store *store, const quipu_memory_options *op
         status = qp_worker_options(store, options, &run->options, reterr);
     }
     if (run != NULL && status == QUIPU_OK) {
-        status = (run->options.flags & QUIPU_MEMORY_FOLLOW) != 0 ? qp_worker_follow(run, reterr)
-                                                                 : qp_worker_pass(run, reterr);
+        status = (run->options.flags & QUIPU_MEMORY_RUN_FOLLOW) != 0 ? qp_worker_follow(run, reterr)
+                                                                     : qp_worker_pass(run, reterr);
     }
     if (run != NULL && status == QUIPU_OK) {
         QP_LOG(&store->log, QUIPU_LOG_INFO, "memory", "run",

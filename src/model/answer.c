@@ -36,7 +36,7 @@ void qp_answer_init(qp_answer *answer)
 {
     /* Counters of the usage begin with -1, "not reported". */
     *answer = (qp_answer){
-        .usage = QUIPU_USAGE_INIT, .finish = QUIPU_FINISH_NONE, .said = {.partial = true}};
+        .usage = QUIPU_MODEL_USAGE_INIT, .finish = QUIPU_FINISH_NONE, .said = {.partial = true}};
     qp_acc_init(&answer->acc);
     qp_buf_init(&answer->id, ANSWER_NAME_MAX);
     qp_buf_init(&answer->model, ANSWER_NAME_MAX);
@@ -215,16 +215,17 @@ static quipu_status answer_other(qp_answer *answer, const quipu_delta *delta, qu
  * output at the end. */
 static void answer_usage_one(int64_t *have, int64_t reported)
 {
-    *have = reported >= 0 && reported <= QUIPU_USAGE_MAX ? reported : *have;
+    *have = reported >= 0 && reported <= QUIPU_MODEL_USAGE_MAX ? reported : *have;
 }
 
 /* Providers report usage more than once; the last report of each counter wins. */
-static quipu_status answer_usage(quipu_usage *have, const quipu_usage *given, quipu_error *reterr)
+static quipu_status answer_usage(quipu_model_usage *have, const quipu_model_usage *given,
+                                 quipu_error *reterr)
 {
     /* A provider of another version may know fewer counters. */
-    quipu_usage own = QUIPU_USAGE_INIT;
-    const quipu_usage *reported = &own;
-    quipu_status status = qp_options_read(&own, sizeof(own), given, "quipu_usage", reterr);
+    quipu_model_usage own = QUIPU_MODEL_USAGE_INIT;
+    const quipu_model_usage *reported = &own;
+    quipu_status status = qp_options_read(&own, sizeof(own), given, "quipu_model_usage", reterr);
 
     if (status != QUIPU_OK) {
         return status;
@@ -337,7 +338,7 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
 {
     size_t size = (answer->count + 1) * sizeof(quipu_part);
     quipu_part *parts = qp_arena_take(arena, size);
-    quipu_usage *usage = qp_arena_take(arena, sizeof(*usage));
+    quipu_model_usage *usage = qp_arena_take(arena, sizeof(*usage));
     quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_status status;
     size_t count = 0;

@@ -29,7 +29,7 @@ typedef struct qp_answer {
     size_t cap;
     size_t bytes;
     qp_acc acc;
-    quipu_usage usage;
+    quipu_model_usage usage;
     quipu_finish finish;
     qp_buf id;
     qp_buf model;

@@ -13,17 +13,17 @@
 
 /* The usage that a provider reported, with every member of this version. It lies in the arena,
  * because the provider's own struct may not outlive the call. */
-static quipu_status provider_usage(const quipu_usage *given, quipu_arena *arena,
-                                   const quipu_usage **ret_usage, quipu_error *reterr)
+static quipu_status provider_usage(const quipu_model_usage *given, quipu_arena *arena,
+                                   const quipu_model_usage **ret_usage, quipu_error *reterr)
 {
-    quipu_usage *usage = quipu_arena_alloc(arena, sizeof(*usage));
+    quipu_model_usage *usage = quipu_arena_alloc(arena, sizeof(*usage));
 
     if (usage == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no room for the usage");
     }
-    *usage = (quipu_usage)QUIPU_USAGE_INIT;
+    *usage = (quipu_model_usage)QUIPU_MODEL_USAGE_INIT;
     *ret_usage = usage;
-    return qp_options_read(usage, sizeof(*usage), given, "quipu_usage", reterr);
+    return qp_options_read(usage, sizeof(*usage), given, "quipu_model_usage", reterr);
 }
 
 /* What a request must satisfy before a provider sees it, so that all providers refuse alike. The

@@ -44,7 +44,7 @@ static bool anthropic_read_is(quipu_str type, const char *name)
     return type.n == n && memcmp(type.p, name, n) == 0;
 }
 
-/* The provider's input count excludes tokens that its cache read or wrote; quipu_usage.input
+/* The provider's input count excludes tokens that its cache read or wrote; quipu_model_usage.input
  * includes them. Counts are cumulative and come twice; a missing one keeps the value before. */
 static quipu_status anthropic_read_usage(qp_wire_reader *reader, qp_json_node usage,
                                          quipu_error *reterr)

@@ -310,7 +310,7 @@ static const qp_wire_reason gemini_reasons[] = {
     {"SPII", QUIPU_FINISH_FILTER},      {"IMAGE_SAFETY", QUIPU_FINISH_FILTER},
     {NULL, QUIPU_FINISH_OTHER}};
 
-/* Thoughts are counted apart from candidates there; quipu_usage.output includes both. Missing
+/* Thoughts are counted apart from candidates there; quipu_model_usage.output includes both. Missing
  * counts are -1, which answer.c takes as not reported. */
 static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
 {

@@ -526,12 +526,12 @@ static quipu_status openai_embed_read(qp_json_node root, quipu_arena *arena, qui
                                       quipu_error *reterr)
 {
     qp_json_node reported = qp_wire_get(root, "usage");
-    quipu_usage *usage = quipu_arena_alloc(arena, sizeof(*usage));
+    quipu_model_usage *usage = quipu_arena_alloc(arena, sizeof(*usage));
 
     if (usage == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no room for the usage");
     }
-    *usage = (quipu_usage)QUIPU_USAGE_INIT;
+    *usage = (quipu_model_usage)QUIPU_MODEL_USAGE_INIT;
     /* -1 where the server reports none. */
     usage->input = qp_wire_tokens(reported, "prompt_tokens");
     usage->total = qp_wire_tokens(reported, "total_tokens");

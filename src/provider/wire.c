@@ -49,7 +49,7 @@ static quipu_status wire_event(void *ctx, const qp_sse_event *event, quipu_error
 /* One reader for each answer; nothing is allocated yet. */
 void qp_wire_reader_init(qp_wire_reader *reader, const qp_wire *wire, const quipu_sink *sink)
 {
-    *reader = (qp_wire_reader){.wire = wire, .sink = sink, .usage = QUIPU_USAGE_INIT};
+    *reader = (qp_wire_reader){.wire = wire, .sink = sink, .usage = QUIPU_MODEL_USAGE_INIT};
     qp_sse_init(&reader->sse, 0, 0, wire_event, reader);
     qp_json_init(&reader->doc);
 }
@@ -223,7 +223,7 @@ int64_t qp_wire_tokens(qp_json_node usage, const char *key)
 {
     const int64_t tokens = qp_wire_count(usage, key);
 
-    return tokens <= QUIPU_USAGE_MAX ? tokens : -1;
+    return tokens <= QUIPU_MODEL_USAGE_MAX ? tokens : -1;
 }
 
 /* Passes a delta to the sink; its status, which may be the caller's own, ends the answer. */

@@ -24,7 +24,7 @@ typedef struct qp_wire_reader {
     bool ended;          /* the provider's end of the stream was seen */
     bool stopped;        /* a finish reason was seen */
     quipu_finish finish;
-    quipu_usage usage;
+    quipu_model_usage usage;
     quipu_status lost; /* why a text could not be read; returned at the end of the event */
 } qp_wire_reader;
 
@@ -131,7 +131,7 @@ quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node);
 /* A member with a count; -1 when it is missing or negative. */
 int64_t qp_wire_count(qp_json_node object, const char *key);
 
-/* The same of tokens; also -1 beyond QUIPU_USAGE_MAX. */
+/* The same of tokens; also -1 beyond QUIPU_MODEL_USAGE_MAX. */
 int64_t qp_wire_tokens(qp_json_node usage, const char *key);
 
 /* Pass a delta on to the sink. */

@@ -136,7 +136,7 @@ quipu_status qp_remote_artifact_find(void *ctx, const qp_call *call,
     qp_remote_begin(&ask, ctx, call, "GET", segments, 1);
     artifact_put_owner(&ask, query);
     qp_remote_text(&ask, "name", query->name);
-    qp_remote_flag(&ask, "versions", (query->flags & QUIPU_ARTIFACT_VERSIONS) != 0);
+    qp_remote_flag(&ask, "versions", (query->flags & QUIPU_ARTIFACT_FIND_VERSIONS) != 0);
     status = qp_remote_run(&ask, reterr);
     items = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), ARTIFACTS), &kind, ctx, arena,
                            &count, &status, reterr);

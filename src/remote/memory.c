@@ -96,8 +96,8 @@ quipu_status qp_remote_memory_find(void *ctx, const qp_call *call, const quipu_m
     qp_remote_begin(&ask, ctx, call, "GET", segments, 1);
     status = memory_put_query(&ask, query, reterr);
     qp_remote_number(&ask, "recent", query->recent);
-    qp_remote_flag(&ask, "retired", (query->flags & QUIPU_MEMORY_RETIRED) != 0);
-    qp_remote_flag(&ask, "scope", (query->flags & QUIPU_MEMORY_SCOPE) != 0);
+    qp_remote_flag(&ask, "retired", (query->flags & QUIPU_MEMORY_FIND_RETIRED) != 0);
+    qp_remote_flag(&ask, "scope", (query->flags & QUIPU_MEMORY_FIND_SCOPE) != 0);
     if (status == QUIPU_OK && !ask.no_place) {
         status = qp_remote_run(&ask, reterr);
         items = qp_answer_rows(qp_json_get(qp_json_root(&ask.doc), MEMORIES), &kind, ctx, arena,
@@ -182,7 +182,7 @@ static void memory_put_patch(qp_jsonw *writer, const quipu_memory_patch *patch)
             qp_jsonw_null(writer);
         }
     }
-    if ((patch->set & QUIPU_MEMORY_RETIRE) != 0) {
+    if ((patch->set & QUIPU_MEMORY_SET_RETIRED) != 0) {
         qp_jsonw_put_bool(writer, "retire", true);
     }
     qp_jsonw_put_text(writer, "why", patch->why);

@@ -513,8 +513,8 @@ quipu_status qp_adk_put_live(qp_call *call, qp_jsonw *writer, quipu_live *live, 
     }
     qp_buf_init(&scratch, QP_REPLY_MAX);
     qp_jsonw_object(writer);
-    show_names(writer, &shown.head->ref);
-    show_time(writer, shown.head->last_update_time);
+    show_names(writer, &shown.identity->ref);
+    show_time(writer, shown.identity->last_update_time);
     qp_jsonw_key(writer, QUIPU_STR("state"));
     status = show_json(writer, shown.state, false, &scratch, reterr);
     qp_jsonw_key(writer, QUIPU_STR("events"));

@@ -104,7 +104,7 @@ static quipu_str auth_bearer(const qp_http_request *request)
 /* What an identity lacks for a need; NULL: nothing. */
 static const char *auth_lack(const qp_identity *identity, qp_need need)
 {
-    uint32_t verb = need == QP_NEED_WRITE ? QUIPU_TOKEN_WRITE : QUIPU_TOKEN_READ;
+    uint32_t verb = need == QP_NEED_WRITE ? QUIPU_ACCESS_TOKEN_WRITE : QUIPU_ACCESS_TOKEN_READ;
 
     if ((identity->verbs & verb) == 0) {
         return need == QP_NEED_WRITE ? "this token may not write" : "this token may not read";

@@ -184,7 +184,7 @@ bool qp_call_holds(quipu_str text, const char *word)
 /* A route that is open to everybody has no identity and shows nothing of a store. */
 bool qp_call_may_read(const qp_call *call)
 {
-    return call->identity != NULL && (call->identity->verbs & QUIPU_TOKEN_READ) != 0;
+    return call->identity != NULL && (call->identity->verbs & QUIPU_ACCESS_TOKEN_READ) != 0;
 }
 
 /* A token of the whole store has neither an app nor a user; a route without a token has no

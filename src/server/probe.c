@@ -58,8 +58,8 @@ static quipu_status probe_write(quipu_store *store)
 
     limits.deadline_ms = QP_PROBE_DEADLINE_MS;
     report.estimated = report.reported = QUIPU_FACTOR_TOKENS_MIN;
-    return quipu_model_factor_get(store, QUIPU_STR(PROBE_HEALTH_MODEL), &report, &limits, NULL,
-                                  NULL);
+    return quipu_model_factor_learn(store, QUIPU_STR(PROBE_HEALTH_MODEL), &report, &limits, NULL,
+                                    NULL);
 }
 
 /* Writes to `figures_found` only; the loop copies it when the probe has ended, so that a request is
@@ -67,12 +67,13 @@ static quipu_status probe_write(quipu_store *store)
 static quipu_status probe_measure(quipu_store *store, quipu_stats *ret_figures)
 {
     quipu_call_options limits = QUIPU_CALL_OPTIONS_INIT;
+    quipu_stats_options options = QUIPU_STATS_OPTIONS_INIT;
     quipu_stats figures = QUIPU_STATS_INIT;
     quipu_status status;
 
     limits.deadline_ms = QP_PROBE_DEADLINE_MS;
-    figures.flags = QUIPU_STATS_QUICK;
-    status = quipu_store_stats(store, &limits, &figures, NULL);
+    options.flags = QUIPU_STATS_QUICK;
+    status = quipu_store_stats(store, &options, &limits, &figures, NULL);
     *ret_figures = figures;
     return status;
 }

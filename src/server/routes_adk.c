@@ -149,12 +149,12 @@ static bool adk_is_shown(quipu_str session_id)
 /* Without events, as ADK lists them. Sessions that ADK's own server hides are left out. */
 quipu_status qp_route_adk_list(qp_call *call, quipu_error *reterr)
 {
-    quipu_service_page *page = NULL;
+    quipu_service_list *page = NULL;
     quipu_status status = adk_check_scope(call, reterr);
     qp_jsonw writer;
 
     if (status == QUIPU_OK) {
-        status = quipu_service_list(call->server->adk, call->path[0], call->path[1], &call->limits,
+        status = quipu_service_find(call->server->adk, call->path[0], call->path[1], &call->limits,
                                     &page, reterr);
     }
     if (status != QUIPU_OK) {
@@ -209,14 +209,14 @@ static quipu_status adk_append_first(qp_call *call, quipu_live *live, quipu_mess
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
     quipu_snapshot now = QUIPU_SNAPSHOT_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
     quipu_error ignored = {0};
     quipu_status status = quipu_live_get(live, NULL, &call->arena, &now, reterr);
     quipu_str key = QP_STR_ABSENT;
 
     if (status == QUIPU_OK) {
-        head = *now.head;
-        status = qp_call_adk_key(call, &head.ref, &key, reterr);
+        identity = *now.identity;
+        status = qp_call_adk_key(call, &identity.ref, &key, reterr);
     }
     if (status == QUIPU_OK) {
         status =
@@ -226,7 +226,8 @@ static quipu_status adk_append_first(qp_call *call, quipu_live *live, quipu_mess
         /* The answer shows the events with the numbers and times that the store gave them. */
         return quipu_live_refresh(live, &call->limits, reterr);
     }
-    if (quipu_service_delete(call->server->adk, &head.ref, &call->limits, &ignored) != QUIPU_OK) {
+    if (quipu_service_delete(call->server->adk, &identity.ref, &call->limits, &ignored) !=
+        QUIPU_OK) {
         QP_LOG(&call->server->log, QUIPU_LOG_WARN, "server", "session_left",
                QP_LOG_STATUS(ignored.status));
     }

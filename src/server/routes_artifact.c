@@ -105,7 +105,7 @@ quipu_status qp_route_artifact_list(qp_call *call, quipu_error *reterr)
 
     /* Absent: all names. */
     query.name = qp_call_text(call, "name"); /* none is in the path of a list */
-    query.flags = qp_call_flag(call, "versions") ? QUIPU_ARTIFACT_VERSIONS : 0;
+    query.flags = qp_call_flag(call, "versions") ? QUIPU_ARTIFACT_FIND_VERSIONS : 0;
     if (status == QUIPU_OK) {
         status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
     }
@@ -136,7 +136,7 @@ quipu_status qp_route_artifact_get(qp_call *call, quipu_error *reterr)
     quipu_artifact_list *list = NULL;
     quipu_status status = artifact_query(call, &query, reterr);
 
-    query.flags = QUIPU_ARTIFACT_BYTES;
+    query.flags = QUIPU_ARTIFACT_FIND_BYTES;
     query.version = qp_call_number(call, "version", -1);
     if (status == QUIPU_OK) {
         status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
@@ -561,7 +561,7 @@ static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr
 
     if (shows != ADK_NAMES) {
         query.name = call->path[3];
-        query.flags = QUIPU_ARTIFACT_VERSIONS;
+        query.flags = QUIPU_ARTIFACT_FIND_VERSIONS;
     }
     if (status == QUIPU_OK) {
         status = quipu_artifact_find(call->store, &query, &call->limits, &list, reterr);
@@ -649,7 +649,7 @@ static quipu_status adk_get(qp_call *call, quipu_str version, bool metadata, qui
     qp_jsonw writer;
 
     query.name = call->path[3];
-    query.flags = QUIPU_ARTIFACT_BYTES;
+    query.flags = QUIPU_ARTIFACT_FIND_BYTES;
     if (status == QUIPU_OK && !adk_version(call, version, &query.version)) {
         return QUIPU_OK;
     }

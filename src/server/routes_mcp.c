@@ -11,7 +11,7 @@ quipu_status qp_route_mcp(qp_call *call, quipu_error *reterr)
 {
     const qp_mcp server = {.store = call->store,
                            .service = call->service,
-                           .writes = (call->identity->verbs & QUIPU_TOKEN_WRITE) != 0,
+                           .writes = (call->identity->verbs & QUIPU_ACCESS_TOKEN_WRITE) != 0,
                            .app_name = call->identity->app_name,
                            .user_id = call->identity->user_id,
                            .faults = &call->server->log};

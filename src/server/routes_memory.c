@@ -68,8 +68,8 @@ static quipu_status memory_put_kind(qp_call *call, qp_jsonw *writer, quipu_memor
     query.kind = kind;
     query.session_key = call->key;
     query.recent = limit + 1;
-    query.flags = (qp_call_flag(call, "retired") ? QUIPU_MEMORY_RETIRED : 0) |
-                  (qp_call_flag(call, "scope") ? QUIPU_MEMORY_SCOPE : 0);
+    query.flags = (qp_call_flag(call, "retired") ? QUIPU_MEMORY_FIND_RETIRED : 0) |
+                  (qp_call_flag(call, "scope") ? QUIPU_MEMORY_FIND_SCOPE : 0);
     status = quipu_memory_find(call->store, &query, &call->limits, &list, reterr);
     if (status != QUIPU_OK) {
         return status;
@@ -174,7 +174,7 @@ static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node v
         if (qp_json_kind_of(value) != QP_JSON_TRUE) {
             return memory_wrong("retire", "true", reterr);
         }
-        patch->set |= QUIPU_MEMORY_RETIRE;
+        patch->set |= QUIPU_MEMORY_SET_RETIRED;
         return QUIPU_OK;
     }
     return qp_body_unknown(reterr);
@@ -417,8 +417,8 @@ quipu_status qp_route_memories_find(qp_call *call, quipu_error *reterr)
     qp_jsonw writer;
 
     query.recent = qp_call_number(call, "recent", 0);
-    query.flags = (qp_call_flag(call, "retired") ? QUIPU_MEMORY_RETIRED : 0) |
-                  (qp_call_flag(call, "scope") ? QUIPU_MEMORY_SCOPE : 0);
+    query.flags = (qp_call_flag(call, "retired") ? QUIPU_MEMORY_FIND_RETIRED : 0) |
+                  (qp_call_flag(call, "scope") ? QUIPU_MEMORY_FIND_SCOPE : 0);
     if (status == QUIPU_OK) {
         status = memory_find_own(call, &query, &list, &own, reterr);
     }
@@ -533,7 +533,8 @@ static quipu_status memory_take_new(qp_call *call, qp_json_node body, qp_json_no
     if (qp_json_text_is(name, QUIPU_STR("buffered"))) {
         const qp_json_kind kind = qp_json_kind_of(value);
 
-        memory->state = kind == QP_JSON_TRUE ? QUIPU_MEMORY_BUFFERED : QUIPU_MEMORY_ACTIVE;
+        memory->state =
+            kind == QP_JSON_TRUE ? QUIPU_MEMORY_STATE_BUFFERED : QUIPU_MEMORY_STATE_ACTIVE;
         return kind == QP_JSON_TRUE || kind == QP_JSON_FALSE
                    ? QUIPU_OK
                    : memory_wrong("buffered", "true or false", reterr);

@@ -42,10 +42,10 @@ quipu_status qp_route_identity(qp_call *call, quipu_error *reterr)
     qp_jsonw_object(&writer);
     qp_jsonw_key(&writer, QUIPU_STR("verbs"));
     qp_jsonw_array(&writer);
-    if ((identity->verbs & QUIPU_TOKEN_READ) != 0) {
+    if ((identity->verbs & QUIPU_ACCESS_TOKEN_READ) != 0) {
         qp_jsonw_str(&writer, QUIPU_STR("read"));
     }
-    if ((identity->verbs & QUIPU_TOKEN_WRITE) != 0) {
+    if ((identity->verbs & QUIPU_ACCESS_TOKEN_WRITE) != 0) {
         qp_jsonw_str(&writer, QUIPU_STR("write"));
     }
     qp_jsonw_array_end(&writer);

@@ -197,7 +197,7 @@ quipu_status qp_route_context(qp_call *call, quipu_error *reterr)
     /* AS_BEFORE: what the prompt that was logged last had, because a GET brings nothing itself. */
     options.flags = options.at_seq > 0 ? 0 : QUIPU_CONTEXT_AS_BEFORE;
     if (status == QUIPU_OK) {
-        status = quipu_context_get(call->store, &options, &call->limits, &context, reterr);
+        status = quipu_context_make(call->store, &options, &call->limits, &context, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -213,7 +213,7 @@ quipu_status qp_route_context(qp_call *call, quipu_error *reterr)
 /* Whether the identity may write; false: the answer is 403. */
 static bool read_may_log(qp_call *call)
 {
-    if ((call->identity->verbs & QUIPU_TOKEN_WRITE) != 0) {
+    if ((call->identity->verbs & QUIPU_ACCESS_TOKEN_WRITE) != 0) {
         return true;
     }
     qp_reply_error(&call->answer, 403, "MISUSE",
@@ -222,7 +222,7 @@ static bool read_may_log(qp_call *call)
     return false;
 }
 
-/* What quipu_context_get() answers, for a program that brings its own instruction and tools and
+/* What quipu_context_make() answers, for a program that brings its own instruction and tools and
  * sends the prompt itself. A prompt contains what was said: a token that only writes does not get
  * here. */
 quipu_status qp_route_context_make(qp_call *call, quipu_error *reterr)
@@ -247,7 +247,7 @@ quipu_status qp_route_context_make(qp_call *call, quipu_error *reterr)
     }
     if (status == QUIPU_OK) {
         ask.options.key = call->key;
-        status = quipu_context_get(call->store, &ask.options, &call->limits, &context, reterr);
+        status = quipu_context_make(call->store, &ask.options, &call->limits, &context, reterr);
     }
     if (status == QUIPU_OK) {
         qp_jsonw_begin(&writer, &call->answer.body);

@@ -299,8 +299,8 @@ quipu_status qp_route_user_state(qp_call *call, quipu_error *reterr)
     quipu_status status = qp_call_scope(call, &app, &user, reterr);
 
     if (status == QUIPU_OK) {
-        status = quipu_service_user_state(call->service, app, user, &call->limits, &call->arena,
-                                          &state, reterr);
+        status = quipu_service_get_user_state(call->service, app, user, &call->limits, &call->arena,
+                                              &state, reterr);
     }
     return status == QUIPU_OK ? state_reply(call, state, reterr) : status;
 }

@@ -61,21 +61,21 @@ static quipu_status store_answer_number(qp_call *call, int status, const char *n
  * summary: the library decides by what the view has. */
 quipu_status qp_route_session_compact(qp_call *call, quipu_error *reterr)
 {
-    quipu_str summary = QP_STR_ABSENT;
-    int64_t covers_to = -1;
+    quipu_compact_options options = QUIPU_COMPACT_OPTIONS_INIT;
     int64_t seq = 0;
     qp_json_doc doc;
     quipu_status status = qp_body_parse(call, &doc, reterr);
 
     if (status == QUIPU_OK) {
-        status = store_read_compaction(call, qp_json_root(&doc), &covers_to, &summary, reterr);
+        status = store_read_compaction(call, qp_json_root(&doc), &options.covers_to,
+                                       &options.summary, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_call_check_session(call, reterr);
     }
     if (status == QUIPU_OK) {
-        status = quipu_session_compact(call->store, call->key, covers_to, summary, &call->limits,
-                                       &seq, reterr);
+        status =
+            quipu_session_compact(call->store, call->key, &options, &call->limits, &seq, reterr);
     }
     qp_json_free(&doc);
     return status == QUIPU_OK ? store_answer_number(call, 201, "seq", seq, reterr) : status;
@@ -85,11 +85,13 @@ quipu_status qp_route_session_compact(qp_call *call, quipu_error *reterr)
  * 204; without a compaction the library's error. */
 quipu_status qp_route_session_uncompact(qp_call *call, quipu_error *reterr)
 {
+    quipu_compact_options options = QUIPU_COMPACT_OPTIONS_INIT;
     quipu_status status = qp_call_check_session(call, reterr);
 
+    options.flags = QUIPU_COMPACT_UNDO;
     if (status == QUIPU_OK) {
-        status = quipu_session_compact(call->store, call->key, QUIPU_COMPACT_UNDO, QP_STR_ABSENT,
-                                       &call->limits, NULL, reterr);
+        status =
+            quipu_session_compact(call->store, call->key, &options, &call->limits, NULL, reterr);
     }
     if (status == QUIPU_OK) {
         call->answer.status = 204;
@@ -172,12 +174,13 @@ quipu_status qp_route_feed(qp_call *call, quipu_error *reterr)
 quipu_status qp_route_stats(qp_call *call, quipu_error *reterr)
 {
     static const char *const checksums[] = {"off", "on", "stale"}; /* by quipu_checksums */
+    quipu_stats_options options = QUIPU_STATS_OPTIONS_INIT;
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_status status;
     qp_jsonw writer;
 
-    stats.flags = qp_call_flag(call, "quick") ? QUIPU_STATS_QUICK : 0;
-    status = quipu_store_stats(call->store, &call->limits, &stats, reterr);
+    options.flags = qp_call_flag(call, "quick") ? QUIPU_STATS_QUICK : 0;
+    status = quipu_store_stats(call->store, &options, &call->limits, &stats, reterr);
 
     const struct {
         const char *name;

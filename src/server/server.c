@@ -243,8 +243,9 @@ static quipu_status server_read_adk(qp_server *server, const char *app, quipu_er
                             QP_SERVER_APP_MAX - 1);
     }
     memcpy(server->adk_app, app, name.n + 1);
-    server->adk_identity = (qp_identity){.app_name = {server->adk_app, name.n},
-                                         .verbs = QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE};
+    server->adk_identity =
+        (qp_identity){.app_name = {server->adk_app, name.n},
+                      .verbs = QUIPU_ACCESS_TOKEN_READ | QUIPU_ACCESS_TOKEN_WRITE};
     return QUIPU_OK;
 }
 

@@ -7,9 +7,9 @@
  * are stored: the file does not let its reader in.
  *
  * Owns: tables of identities, which are counted: a call keeps its own while the file is read anew.
- * Called by: quipu_token_*() on any thread and in any process, the server on its loop's. Locks: a
- * lock file beside the token file, for changes; references are atomic. Holds on return of a change:
- * the file has it, or is as it was. */
+ * Called by: quipu_access_token_*() on any thread and in any process, the server on its loop's.
+ * Locks: a lock file beside the token file, for changes; references are atomic. Holds on return of
+ * a change: the file has it, or is as it was. */
 #include "server/token.h"
 
 #include <assert.h>
@@ -37,8 +37,8 @@
 /* Too many to be guessed, so that one SHA-256 without salt and without rounds is enough. */
 #define TOKEN_BITS 256
 #define TOKEN_PREFIX "qpt_"
-/* QUIPU_TOKENS_MAX entries with names and notes of their usual sizes fit many times over; a file
- * beyond it is no token file. */
+/* QUIPU_ACCESS_TOKENS_MAX entries with names and notes of their usual sizes fit many times over; a
+ * file beyond it is no token file. */
 #define TOKEN_FILE_MAX ((size_t)4 << 20) /* bytes of a token file */
 #define TOKEN_PATH_MAX 4096
 #define TOKEN_NAME_MAX 1024 /* bytes of an app's or a user's name */
@@ -223,7 +223,7 @@ static bool token_read_all(token_reading *reading, qp_json_node root, qp_token_t
     if (!qp_json_text_is(qp_json_get(root, QUIPU_STR("quipu")), QUIPU_STR("tokens")) ||
         qp_json_int64(qp_json_get(root, QUIPU_STR("major")), &major) != QP_JSON_EXACT ||
         major != TOKEN_MAJOR || qp_json_kind_of(tokens) != QP_JSON_ARRAY ||
-        count > QUIPU_TOKENS_MAX) {
+        count > QUIPU_ACCESS_TOKENS_MAX) {
         return false;
     }
     /* One byte more than needed, so that an empty table is not taken for a lack of memory. */
@@ -582,9 +582,9 @@ static quipu_status token_change(const char *path, quipu_str remove_id, const qp
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no token of this id");
     }
     /* Every request compares its hash with all of them. */
-    if (status == QUIPU_OK && with != NULL && table->count == QUIPU_TOKENS_MAX) {
+    if (status == QUIPU_OK && with != NULL && table->count == QUIPU_ACCESS_TOKENS_MAX) {
         status = qp_error_set(reterr, QUIPU_LIMIT, "there are %d tokens already: remove some",
-                              QUIPU_TOKENS_MAX);
+                              QUIPU_ACCESS_TOKENS_MAX);
     }
     if (status == QUIPU_OK) {
         status = token_write(&text, table, without, with);
@@ -618,12 +618,12 @@ static quipu_status token_check_name(quipu_str text, size_t size_max, const char
 
 /* A token without any verb could do nothing, and a user without an app is no user.
  * The fields are checked in the order of the struct; the first that is wrong is reported. */
-static quipu_status token_check(const quipu_token_options *options, quipu_error *reterr)
+static quipu_status token_check(const quipu_access_token_options *options, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
     if (options->verbs == 0 ||
-        (options->verbs & ~(uint32_t)(QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE)) != 0) {
+        (options->verbs & ~(uint32_t)(QUIPU_ACCESS_TOKEN_READ | QUIPU_ACCESS_TOKEN_WRITE)) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a token needs read, write, or both");
     }
     if (options->user_id.p != NULL && options->app_name.p == NULL) {
@@ -637,27 +637,27 @@ static quipu_status token_check(const quipu_token_options *options, quipu_error 
         status = token_check_name(options->user_id, TOKEN_NAME_MAX, "user", reterr);
     }
     if (status == QUIPU_OK) {
-        status = token_check_name(options->note, QUIPU_TOKEN_NOTE_MAX, "note", reterr);
+        status = token_check_name(options->note, QUIPU_ACCESS_TOKEN_NOTE_MAX, "note", reterr);
     }
     return status;
 }
 
 /* 256 random bits in the alphabet of URLs, behind a prefix that scanners of secrets can know. */
-static quipu_status token_make(char ret_text[QUIPU_TOKEN_SIZE])
+static quipu_status token_make(char ret_text[QUIPU_ACCESS_TOKEN_SIZE])
 {
     uint8_t bits[TOKEN_BITS / 8];
     /* From the system's source of randomness; a failure makes no token. */
     quipu_status status = qp_random(bits, sizeof(bits));
     qp_buf text;
 
-    qp_buf_init(&text, QUIPU_TOKEN_SIZE);
+    qp_buf_init(&text, QUIPU_ACCESS_TOKEN_SIZE);
     qp_buf_puts(&text, TOKEN_PREFIX);
     qp_base64_put(&text, (quipu_bytes){bits, sizeof(bits)});
     status = status == QUIPU_OK ? qp_buf_status(&text) : status;
     if (status == QUIPU_OK) {
         size_t n = text.n - 1; /* without the "=" */
 
-        assert(text.p[n] == '=' && n == QUIPU_TOKEN_SIZE - 1);
+        assert(text.p[n] == '=' && n == QUIPU_ACCESS_TOKEN_SIZE - 1);
         /* The alphabet of URLs, so that a token can be pasted anywhere without quoting. */
         for (size_t i = 0; i < n; i++) {
             ret_text[i] = (char)(text.p[i] == '+' ? '-' : text.p[i] == '/' ? '_' : text.p[i]);
@@ -670,14 +670,14 @@ static quipu_status token_make(char ret_text[QUIPU_TOKEN_SIZE])
 
 /* The token is shown once, here; the file gets its hash. It is returned only after the file is
  * written. */
-quipu_status quipu_token_add(const char *path, const quipu_token_options *given,
-                             char ret_token[QUIPU_TOKEN_SIZE], quipu_error *reterr)
+quipu_status quipu_access_token_create(const char *path, const quipu_access_token_options *given,
+                                       char ret_token[QUIPU_ACCESS_TOKEN_SIZE], quipu_error *reterr)
 {
-    quipu_token_options options;
-    char token[QUIPU_TOKEN_SIZE];
+    quipu_access_token_options options;
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     qp_identity identity = {.verbs = 0};
     quipu_status status =
-        qp_options_read(&options, sizeof(options), given, "quipu_token_options", reterr);
+        qp_options_read(&options, sizeof(options), given, "quipu_access_token_options", reterr);
 
     if (path == NULL || ret_token == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a path and room for the token are required");
@@ -713,20 +713,22 @@ quipu_status quipu_token_add(const char *path, const quipu_token_options *given,
     return status;
 }
 
-/* What quipu_token_find() returns: the public list, with its texts in the arena of the head. */
+/* What quipu_access_token_find() returns: the public list, with its texts in the arena of the
+ * head. */
 typedef struct token_result {
     qp_result head;
-    quipu_token_list pub;
+    quipu_access_token_list pub;
 } token_result;
 
 QP_RESULT(token_result);
 
 /* Copies: the list outlives the table. */
-quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, quipu_error *reterr)
+quipu_status quipu_access_token_find(const char *path, quipu_access_token_list **ret_list,
+                                     quipu_error *reterr)
 {
     qp_token_table *table = NULL;
     token_result *result = NULL;
-    quipu_token *items = NULL;
+    quipu_access_token *items = NULL;
     quipu_status status;
 
     if (path == NULL || ret_list == NULL) {
@@ -738,18 +740,18 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
     }
     assert(table != NULL);
     result = qp_result_new(sizeof(*result));
-    items = result != NULL
-                ? quipu_arena_alloc(&result->head.arena, table->count * sizeof(quipu_token) + 1)
-                : NULL;
+    items = result != NULL ? quipu_arena_alloc(&result->head.arena,
+                                               table->count * sizeof(quipu_access_token) + 1)
+                           : NULL;
     status = items != NULL ? QUIPU_OK : QUIPU_NOMEM;
     for (size_t i = 0; status == QUIPU_OK && i < table->count; i++) {
         const qp_identity *from = &table->items[i];
 
         /* The hash is not shown: a list of tokens is printed on screens. */
-        items[i] = (quipu_token){.verbs = from->verbs,
-                                 .created_at = from->created_at,
-                                 .has_expiry = from->has_expiry,
-                                 .expires_at = from->expires_at};
+        items[i] = (quipu_access_token){.verbs = from->verbs,
+                                        .created_at = from->created_at,
+                                        .has_expiry = from->has_expiry,
+                                        .expires_at = from->expires_at};
         status = quipu_arena_copy(&result->head.arena, quipu_cstr(from->id), &items[i].id);
         status = status == QUIPU_OK
                      ? quipu_arena_copy(&result->head.arena, from->app_name, &items[i].app_name)
@@ -768,7 +770,7 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
         quipu_free(result != NULL ? &result->pub : NULL);
         status = qp_error_set(reterr, status, "out of memory");
     } else {
-        result->pub.tokens = quipu_tokens_of(items, table->count);
+        result->pub.tokens = quipu_access_tokens_of(items, table->count);
         *ret_list = &result->pub;
     }
     qp_token_release(table);
@@ -776,7 +778,7 @@ quipu_status quipu_token_find(const char *path, quipu_token_list **ret_list, qui
 }
 
 /* Running servers notice it with their next request; a tick ends its streams. */
-quipu_status quipu_token_remove(const char *path, quipu_str id, quipu_error *reterr)
+quipu_status quipu_access_token_delete(const char *path, quipu_str id, quipu_error *reterr)
 {
     /* An empty id would be the one of no token. */
     if (path == NULL || id.n == 0) {

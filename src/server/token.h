@@ -21,7 +21,7 @@ typedef struct qp_identity {
     quipu_str app_name; /* absent: every app */
     quipu_str user_id;  /* absent: every user */
     quipu_str note;
-    uint32_t verbs; /* QUIPU_TOKEN_READ, QUIPU_TOKEN_WRITE */
+    uint32_t verbs; /* QUIPU_ACCESS_TOKEN_READ, QUIPU_ACCESS_TOKEN_WRITE */
     quipu_time created_at;
     bool has_expiry;
     quipu_time expires_at;

@@ -365,7 +365,8 @@ static quipu_status artifact_check_given(const quipu_artifact *given, quipu_erro
     /* The kinds decide what `data` must be: anything for a file, UTF-8 for a text and a URI. */
     if (given->kind > QUIPU_ARTIFACT_URI || (int)given->kind < 0) {
         return qp_error_field(reterr, QUIPU_INVALID, "Artifact", "kind", "enum",
-                              "the kind is %d; give one of QUIPU_ARTIFACT_*", (int)given->kind);
+                              "the kind is %d; give QUIPU_ARTIFACT_DATA, _TEXT or _URI",
+                              (int)given->kind);
     }
     if (qp_text_check(given->mime_type, NULL) != QP_TEXT_OK ||
         (given->kind > QUIPU_ARTIFACT_DATA &&
@@ -642,7 +643,7 @@ static quipu_status artifact_list_rows(artifact_call *call, ent_db *db,
                                        const qp_artifact_where *where, quipu_artifact *items,
                                        artifact_sum *sum, quipu_error *reterr)
 {
-    const bool all = (call->query.flags & QUIPU_ARTIFACT_VERSIONS) != 0;
+    const bool all = (call->query.flags & QUIPU_ARTIFACT_FIND_VERSIONS) != 0;
     const qp_artifact_query query = artifact_in_order(where);
     qp_artifact_list list = {0};
     quipu_status status = qp_artifact_find(db, &call->result->head.arena, &query, &list, reterr);
@@ -745,11 +746,11 @@ quipu_status quipu_artifact_find(quipu_store *store, const quipu_artifact_query 
     if (status == QUIPU_OK) {
         status =
             qp_options_read(&read.query, sizeof(read.query), query, "quipu_artifact_query", reterr);
-        has_bytes = (read.query.flags & QUIPU_ARTIFACT_BYTES) != 0;
+        has_bytes = (read.query.flags & QUIPU_ARTIFACT_FIND_BYTES) != 0;
     }
     if (status == QUIPU_OK &&
         (ret_list == NULL || read.query.version < -1 ||
-         (read.query.flags & ~(QUIPU_ARTIFACT_VERSIONS | QUIPU_ARTIFACT_BYTES)) != 0 ||
+         (read.query.flags & ~(QUIPU_ARTIFACT_FIND_VERSIONS | QUIPU_ARTIFACT_FIND_BYTES)) != 0 ||
          (has_bytes && read.query.name.p == NULL))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "reading artifacts needs a place for them, known flags and, for the "

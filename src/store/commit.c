@@ -36,16 +36,13 @@ static quipu_status commit_status(quipu_status status, quipu_error *error)
     return QUIPU_UNKNOWN;
 }
 
-static_assert(1 << (QUIPU_COMMIT_SIZES - 1) == QUIPU_GROUP_MAX,
-              "the last size is the largest group");
-
-/* Counts what the commit held, by the powers of two as upper bounds, and notifies the waiters for
- * changes, also of a commit that only may have been one. */
+/* Counts what the commit held, by the powers of two as upper bounds but for the last, and notifies
+ * the waiters for changes, also of a commit that only may have been one. */
 static void commit_report(const qp_batch *batch, bool committed)
 {
     qp_group *group = batch->group;
     int64_t writes = 0;
-    size_t size = 0; /* the place of the first power of two that is no smaller than `writes` */
+    size_t size = 0; /* of the first power of two that is no smaller than `writes`, or the last */
     bool changed = false;
 
     for (const qp_write *write = batch->own; write != NULL; write = write->next) {
@@ -58,7 +55,7 @@ static void commit_report(const qp_batch *batch, bool committed)
     }
     assert(writes <= QUIPU_GROUP_MAX);
     if (committed && writes > 0) {
-        while ((INT64_C(1) << size) < writes) {
+        while (size < QUIPU_COMMIT_SIZES - 1 && (INT64_C(1) << size) < writes) {
             size++;
         }
         qp_mutex_lock(&group->queue.mutex);

@@ -14,6 +14,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "base/option.h"
 #include "store/append.h"
 #include "store/cap.h"
 #include "store/feed.h"
@@ -324,42 +325,58 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
     return status;
 }
 
-/* The newest compaction covers nothing any more. */
-static quipu_status compact_undo(quipu_store *store, quipu_str key, const quipu_call_options *call,
-                                 quipu_error *reterr)
+/* Either a compaction or an undo of one: options that mix the two are a mistake of the caller, who
+ * must not lose a summary by it. */
+static quipu_status compact_read_options(const quipu_compact_options *given,
+                                         quipu_compact_options *ret_options, quipu_error *reterr)
 {
-    compact_call compact = {.name = "quipu_session_compact", .store = store, .key = key};
+    quipu_status status =
+        qp_options_read(ret_options, sizeof(*ret_options), given, "quipu_compact_options", reterr);
 
-    return qp_store_fail(compact_run(store, &compact, compact_undo_work, call, reterr),
-                         "undo the compaction of", key, reterr);
+    if (status == QUIPU_OK && given == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a compaction needs options: its summary and "
+                              "the last message that it covers, or QUIPU_COMPACT_UNDO");
+    }
+    if (status == QUIPU_OK && (ret_options->flags & ~QUIPU_COMPACT_UNDO) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_COMPACT_*",
+                              (unsigned)ret_options->flags);
+    }
+    if (status == QUIPU_OK && ret_options->flags != 0 &&
+        (ret_options->summary.p != NULL || ret_options->covers_to != 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "QUIPU_COMPACT_UNDO undoes the newest compaction: give it neither a "
+                              "summary nor a message");
+    }
+    return status;
 }
 
 /* A summary that is NULL becomes an empty one, which compact_run() refuses: of the three calls only
  * this one has a text. */
-quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t covers_to,
-                                   quipu_str summary, const quipu_call_options *call,
-                                   int64_t *ret_seq, quipu_error *reterr)
+quipu_status quipu_session_compact(quipu_store *store, quipu_str key,
+                                   const quipu_compact_options *options,
+                                   const quipu_call_options *call, int64_t *ret_seq,
+                                   quipu_error *reterr)
 {
-    compact_call compact = {.name = __func__,
-                            .store = store,
-                            .key = key,
-                            .covers_to = covers_to,
-                            .text = summary.p != NULL ? summary : QUIPU_STR("")};
-    quipu_status status;
+    compact_call compact = {.name = __func__, .store = store, .key = key};
+    quipu_compact_options given = QUIPU_COMPACT_OPTIONS_INIT;
+    quipu_status status = compact_read_options(options, &given, reterr);
+    const bool is_undo = (given.flags & QUIPU_COMPACT_UNDO) != 0;
 
-    if (covers_to == QUIPU_COMPACT_UNDO && summary.p == NULL) {
-        status = compact_undo(store, key, call, reterr);
-        if (status == QUIPU_OK && ret_seq != NULL) {
-            *ret_seq = 0;
-        }
+    if (status != QUIPU_OK) {
         return status;
     }
-    status = compact_run(store, &compact, compact_work, call, reterr);
-    assert(status != QUIPU_OK || compact.seq > covers_to);
+    if (!is_undo) {
+        compact.covers_to = given.covers_to;
+        compact.text = given.summary.p != NULL ? given.summary : QUIPU_STR("");
+    }
+    status = compact_run(store, &compact, is_undo ? compact_undo_work : compact_work, call, reterr);
+    assert(status != QUIPU_OK || is_undo || compact.seq > compact.covers_to);
+    assert(status != QUIPU_OK || !is_undo || compact.seq == 0);
     if (status == QUIPU_OK && ret_seq != NULL) {
         *ret_seq = compact.seq;
     }
-    return qp_store_fail(status, "compact", key, reterr);
+    return qp_store_fail(status, is_undo ? "undo the compaction of" : "compact", key, reterr);
 }
 
 /* Cannot be undone. A session without a compaction is not changed, and 0 is returned. */

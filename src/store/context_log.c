@@ -21,7 +21,7 @@
 #include "store/memory_scope.h"
 #include "store/message.h"
 
-#define CONTEXT_LOG_NAME "quipu_turn and quipu_context_get" /* who asks, as errors show it */
+#define CONTEXT_LOG_NAME "quipu_turn and quipu_context_make" /* who asks, as errors show it */
 #define CONTEXT_LOG_TOKENS_MAX (INT64_C(1) << 36) /* of a prompt: its factor overflows nothing */
 /* Limits of one reading, so that a prompt costs the same however long its session and however large
  * its user's memory is. */
@@ -88,7 +88,7 @@ static quipu_status context_log_add(context_log_read *read, quipu_memory_kind ki
     /* Read into the next place first: what is refused below leaves `count` as it is, and the next
      * row takes the place. */
     ent_view_read(view, row, &item->memory);
-    if (item->memory.state != QUIPU_MEMORY_BUFFERED) {
+    if (item->memory.state != QUIPU_MEMORY_STATE_BUFFERED) {
         read->count++;
     }
     return QUIPU_OK;

@@ -1,7 +1,7 @@
 /* What a token of quipu's estimate is worth in a model's own tokens: one row a model, learned from
  * what providers report.
  *
- * Owns entity ModelFactor. Called by quipu_model_factor_get(), which the agent room uses around
+ * Owns entity ModelFactor. Called by quipu_model_factor_learn(), which the agent room uses around
  * each turn. Learning is one exclusive transaction that reads and writes the row; reading takes no
  * lock.
  * Windows are chosen with the factor; stored counts stay in the estimate's own tokens, so that a
@@ -136,10 +136,10 @@ static quipu_status factor_report(factor_call *factor, const quipu_model_report 
 
 /* An estimate below QUIPU_FACTOR_TOKENS_MIN teaches nothing: the call only reads then, and needs no
  * lock. Without a place for the result it still learns: agents report and go on. */
-quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
-                                    const quipu_model_report *report,
-                                    const quipu_call_options *call, quipu_model_factor *ret_factor,
-                                    quipu_error *reterr)
+quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model,
+                                      const quipu_model_report *report,
+                                      const quipu_call_options *call,
+                                      quipu_model_factor *ret_factor, quipu_error *reterr)
 {
     factor_call factor = {.store = store, .model = model};
     qp_call within;

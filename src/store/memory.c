@@ -189,7 +189,7 @@ static void memory_list_where(const memory_call *call, quipu_str scope, memory_e
         observations->id = reflections->id = ent_in(call->query.ids, call->query.id_count);
         return;
     }
-    if ((call->query.flags & QUIPU_MEMORY_RETIRED) == 0) {
+    if ((call->query.flags & QUIPU_MEMORY_FIND_RETIRED) == 0) {
         observations->retired_at = reflections->retired_at = (ent_where_time)ENT_IS_NULL;
     }
     if (scope.p == NULL) {
@@ -232,7 +232,7 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     memory_call *call = ctx;
     memory_list *list = call->list;
     const bool newest = call->query.recent > 0;
-    const bool scoped = !call->by_id && (call->query.flags & QUIPU_MEMORY_SCOPE) != 0;
+    const bool scoped = !call->by_id && (call->query.flags & QUIPU_MEMORY_FIND_SCOPE) != 0;
     memory_query query = {.observations = {.limit = call->query.recent},
                           .reflections = {.limit = call->query.recent}};
     memory_either either = {.observations = {{.tenant = {.n = 0}}}};
@@ -265,7 +265,7 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
 /* The range of messages of a query: one of a session, or none. */
 static quipu_status memory_range_read(quipu_memory_query *own, quipu_error *reterr)
 {
-    const bool alone = own->ids == NULL && (own->flags & QUIPU_MEMORY_SCOPE) == 0;
+    const bool alone = own->ids == NULL && (own->flags & QUIPU_MEMORY_FIND_SCOPE) == 0;
 
     /* The first number alone is a range of one message. */
     own->to_seq = own->to_seq == 0 ? own->from_seq : own->to_seq;
@@ -296,8 +296,9 @@ static quipu_status memory_query_read(memory_call *call, const quipu_memory_quer
                               "a query of memories names a session or ids, not both, and counts "
                               "only the ids that it has");
     }
-    if (status == QUIPU_OK && (own->flags & ~(QUIPU_MEMORY_RETIRED | QUIPU_MEMORY_SCOPE)) != 0) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_MEMORY_*",
+    if (status == QUIPU_OK &&
+        (own->flags & ~(QUIPU_MEMORY_FIND_RETIRED | QUIPU_MEMORY_FIND_SCOPE)) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_MEMORY_FIND_*",
                               (unsigned)own->flags);
     }
     if (status == QUIPU_OK) {
@@ -384,12 +385,12 @@ static quipu_status memory_enum_check(const quipu_memory *memory, quipu_error *r
 {
     const bool sound = (unsigned)memory->priority <= QUIPU_PRIORITY_DONE && /* negative is large */
                        (unsigned)memory->topic <= QUIPU_TOPIC_FAILURE &&
-                       (unsigned)memory->state <= QUIPU_MEMORY_BUFFERED;
+                       (unsigned)memory->state <= QUIPU_MEMORY_STATE_BUFFERED;
 
     return sound ? QUIPU_OK
                  : qp_error_set(reterr, QUIPU_MISUSE,
                                 "the priority is %d, the topic %d and the state %d; give "
-                                "QUIPU_PRIORITY_*, QUIPU_TOPIC_* and QUIPU_MEMORY_*",
+                                "QUIPU_PRIORITY_*, QUIPU_TOPIC_* and QUIPU_MEMORY_STATE_*",
                                 (int)memory->priority, (int)memory->topic, (int)memory->state);
 }
 
@@ -492,7 +493,7 @@ quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
 
 #define MEMORY_SET_ALL                                                                             \
     (QUIPU_MEMORY_SET_CONTENT | QUIPU_MEMORY_SET_PRIORITY | QUIPU_MEMORY_SET_SUBJECT |             \
-     QUIPU_MEMORY_RETIRE)
+     QUIPU_MEMORY_SET_RETIRED)
 
 /* What a change of either entity writes, from one reading of the row: whether it is known by its
  * content, and whether it is retired already. */
@@ -533,10 +534,10 @@ static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool 
     /* Who and why belong to this change: what an earlier one left is cleared. */
     ret->edited_at = ent_set(now);
     ret->edited_by = patch->who.n > 0 ? ent_set(patch->who) : (ent_patch_text)ENT_CLEAR;
-    ret->edited_why = patch->why.n > 0 && patch->set != QUIPU_MEMORY_RETIRE
+    ret->edited_why = patch->why.n > 0 && patch->set != QUIPU_MEMORY_SET_RETIRED
                           ? ent_set(patch->why)
                           : (ent_patch_text)ENT_CLEAR;
-    if ((patch->set & QUIPU_MEMORY_RETIRE) != 0 && !retired) {
+    if ((patch->set & QUIPU_MEMORY_SET_RETIRED) != 0 && !retired) {
         ret->retired_at = ent_set(now);
         ret->content_hash = (ent_patch_bytes)ENT_CLEAR;
         ret->condensed_into = (ent_patch_uuid)ENT_CLEAR;
@@ -547,7 +548,7 @@ static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool 
 /* A retired memory that is retired once more: nothing is written. */
 static bool memory_is_moot(const quipu_memory_patch *patch, bool retired)
 {
-    return patch->set == QUIPU_MEMORY_RETIRE && retired;
+    return patch->set == QUIPU_MEMORY_SET_RETIRED && retired;
 }
 
 /* The change of an observation. Read, then written by its id: the transaction is exclusive, so that
@@ -674,7 +675,7 @@ static quipu_status memory_patch_read(memory_call *call, const quipu_memory_patc
           (own->priority < QUIPU_PRIORITY_STANDING || own->priority > QUIPU_PRIORITY_DONE)))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "the bits are 0x%x and the priority %d; give QUIPU_MEMORY_SET_* or "
-                              "QUIPU_MEMORY_RETIRE, and QUIPU_PRIORITY_*",
+                              "QUIPU_MEMORY_SET_RETIRED, and QUIPU_PRIORITY_*",
                               (unsigned)own->set, (int)own->priority);
     }
     if (status == QUIPU_OK && (own->set & QUIPU_MEMORY_SET_CONTENT) != 0) {

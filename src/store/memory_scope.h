@@ -45,7 +45,7 @@ QUIPU_MUST_USE quipu_status qp_memory_scope_of(const quipu_store *store, ent_db 
 /* Whether a worker observes at all, and whether it condenses what is known. */
 static inline bool qp_memory_observes(const quipu_memory_options *options)
 {
-    return (options->flags & QUIPU_MEMORY_EMBED_ONLY) == 0;
+    return (options->flags & QUIPU_MEMORY_RUN_EMBED_ONLY) == 0;
 }
 
 static inline bool qp_memory_reflects(const quipu_memory_options *options)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/option.h"
 #include "base/sum.h"
 #include "ent/maintenance.h"
 #include "store/job.h"
@@ -184,25 +185,26 @@ static void stats_connections(quipu_store *store, quipu_stats *stats)
     }
 }
 
-/* What the caller asks for; an older one has no flags. */
-static quipu_status stats_flags(const quipu_stats *ret_stats, bool *ret_quick, quipu_error *reterr)
+/* What the caller asks for. */
+static quipu_status stats_options(const quipu_stats_options *given, bool *ret_quick,
+                                  quipu_error *reterr)
 {
-    const size_t end = offsetof(quipu_stats, flags) + sizeof(ret_stats->flags);
+    quipu_stats_options options = QUIPU_STATS_OPTIONS_INIT;
+    quipu_status status =
+        qp_options_read(&options, sizeof(options), given, "quipu_stats_options", reterr);
 
-    assert(ret_stats != NULL);
-    /* By the size that the caller states: the struct of an older program ends before it. */
-    const uint32_t flags = ret_stats->struct_size >= end ? ret_stats->flags : 0;
-
-    if ((flags & ~QUIPU_STATS_QUICK) != 0) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "quipu_stats.flags is QUIPU_STATS_QUICK or 0");
+    if (status == QUIPU_OK && (options.flags & ~QUIPU_STATS_QUICK) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_STATS_*",
+                              (unsigned)options.flags);
     }
-    *ret_quick = flags != 0;
-    return QUIPU_OK;
+    *ret_quick = options.flags != 0;
+    return status;
 }
 
 /* A call without a deadline has none, as all of <quipu/maintain.h>: the scan may take long. */
-quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *call,
-                               quipu_stats *ret_stats, quipu_error *reterr)
+quipu_status quipu_store_stats(quipu_store *store, const quipu_stats_options *options,
+                               const quipu_call_options *call, quipu_stats *ret_stats,
+                               quipu_error *reterr)
 {
     stats_call stats = {.store = store, .now = quipu_time_now()};
     qp_call within;
@@ -215,7 +217,7 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
         status = qp_output_check(ret_stats, "quipu_stats", reterr);
     }
     if (status == QUIPU_OK) {
-        status = stats_flags(ret_stats, &stats.is_quick, reterr);
+        status = stats_options(options, &stats.is_quick, reterr);
     }
     if (status == QUIPU_OK && qp_store_is_remote(store)) {
         status =
@@ -231,7 +233,6 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
             (void)snprintf(stats.stats.missing, sizeof(stats.stats.missing), "%s",
                            store->given.missing != NULL ? store->given.missing : "");
         }
-        stats.stats.flags = stats.is_quick ? QUIPU_STATS_QUICK : 0;
         qp_output_put(ret_stats, &stats.stats, sizeof(stats.stats));
     }
     qp_store_leave(&within);

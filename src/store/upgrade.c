@@ -93,10 +93,13 @@ static quipu_status upgrade_checksums(quipu_store *store, const quipu_call_optio
                                       quipu_error *reterr)
 {
     upgrade_problems problems = {0};
+    quipu_verify_options checks = QUIPU_VERIFY_OPTIONS_INIT;
+    quipu_status status;
     qp_call within;
-    quipu_status status =
-        quipu_store_verify(store, 0, upgrade_problem, &problems, call, NULL, reterr);
 
+    checks.on_problem = upgrade_problem;
+    checks.problem_ctx = &problems;
+    status = quipu_store_verify(store, &checks, call, NULL, reterr);
     if (status == QUIPU_OK && problems.count > 0) {
         status = qp_error_set(reterr, QUIPU_INVALID,
                               "verify found %lld problems, the first: %s; repair the store first "

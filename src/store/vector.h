@@ -64,7 +64,7 @@ QUIPU_MUST_USE quipu_status qp_vector_remove(ent_db *db, int64_t session, int64_
 quipu_str qp_vector_kind(quipu_str model, char text[QP_VECTOR_KIND_SIZE]);
 
 /* Whether a session has messages behind the watermark of options->embed_model or, with
- * QUIPU_MEMORY_EMBED_REPLACE, vectors of another model. In the caller's snapshot. */
+ * QUIPU_MEMORY_RUN_EMBED_REPLACE, vectors of another model. In the caller's snapshot. */
 QUIPU_MUST_USE quipu_status qp_vector_is_due(const quipu_store *store, ent_db *db,
                                              quipu_arena *scratch,
                                              const quipu_memory_options *options,

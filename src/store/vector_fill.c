@@ -82,7 +82,7 @@ quipu_status qp_vector_is_due(const quipu_store *store, ent_db *db, quipu_arena 
                               const quipu_memory_options *options, const qp_session *row,
                               bool *ret_due, quipu_error *reterr)
 {
-    const bool replaces = (options->flags & QUIPU_MEMORY_EMBED_REPLACE) != 0;
+    const bool replaces = (options->flags & QUIPU_MEMORY_RUN_EMBED_REPLACE) != 0;
     char text[QP_VECTOR_KIND_SIZE];
     vector_fill_range range = {.first = 1};
     quipu_status status = vector_fill_pending(
@@ -342,6 +342,6 @@ quipu_status qp_vector_replace(quipu_store *store, const qp_call *call,
 {
     vector_fill_replace replace = {store, options, key};
 
-    assert((options->flags & QUIPU_MEMORY_EMBED_REPLACE) != 0 && key.n > 0);
+    assert((options->flags & QUIPU_MEMORY_RUN_EMBED_REPLACE) != 0 && key.n > 0);
     return qp_store_write(store, call, vector_fill_replace_work, &replace, reterr);
 }

@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/option.h"
 #include "base/str.h"
 #include "base/sum.h"
 #include "ent/maintenance.h"
@@ -967,15 +968,21 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
 }
 
 /* See <quipu/maintain.h>. Unknown flags are refused: a repair must not be started by accident. */
-quipu_status quipu_store_verify(quipu_store *store, uint32_t flags, quipu_problem_fn fn, void *ctx,
+quipu_status quipu_store_verify(quipu_store *store, const quipu_verify_options *options,
                                 const quipu_call_options *call, quipu_verified *ret_verified,
                                 quipu_error *reterr)
 {
-    qp_verify_run run = {
-        .store = store, .fn = fn, .fn_ctx = ctx, .repairs = (flags & QUIPU_VERIFY_REPAIR) != 0};
+    quipu_verify_options given = QUIPU_VERIFY_OPTIONS_INIT;
+    quipu_status status =
+        qp_options_read(&given, sizeof(given), options, "quipu_verify_options", reterr);
+    qp_verify_run run = {.store = store,
+                         .fn = given.on_problem,
+                         .fn_ctx = given.problem_ctx,
+                         .repairs = (given.flags & QUIPU_VERIFY_REPAIR) != 0};
 
-    return (flags & ~QUIPU_VERIFY_REPAIR) == 0
-               ? verify_all(&run, call, ret_verified, reterr)
-               : qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_VERIFY_*",
-                              (unsigned)flags);
+    if (status == QUIPU_OK && (given.flags & ~QUIPU_VERIFY_REPAIR) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_VERIFY_*",
+                              (unsigned)given.flags);
+    }
+    return status == QUIPU_OK ? verify_all(&run, call, ret_verified, reterr) : status;
 }

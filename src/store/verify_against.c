@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/option.h"
 #include "base/str.h"
 #include "base/sum.h"
 #include "store/export_crypt.h"
@@ -33,18 +34,19 @@ typedef enum against_what {
 
 /* One comparison under way. */
 typedef struct against_run {
-    qp_verify_run verify;            /* to report with */
-    qp_line_reader reader;           /* of the lines that the caller's function gives */
-    qp_json_doc doc;                 /* of one line; its memory is used again */
-    quipu_arena arena;               /* of one line */
-    qp_session_new known;            /* by that line */
-    quipu_compared done;             /* what the caller gets */
-    bool is_export;                  /* the first line says so... */
-    bool has_end;                    /* ...and the last one ends it */
-    against_what what;               /* became of the session of this line */
-    quipu_problem_kind kind;         /* a problem: what it is about, and where */
-    int64_t seq;                     /* the message that a problem is about, or 0 */
-    char text[QP_PROBLEM_TEXT_SIZE]; /* a sentence about it, for the caller */
+    qp_verify_run verify;                 /* to report with */
+    qp_line_reader reader;                /* of the lines that the caller's function gives */
+    qp_json_doc doc;                      /* of one line; its memory is used again */
+    quipu_arena arena;                    /* of one line */
+    qp_session_new known;                 /* by that line */
+    quipu_verify_against_options options; /* what the caller gave... */
+    quipu_compared done;                  /* ...and what it gets */
+    bool is_export;                       /* the first line says so... */
+    bool has_end;                         /* ...and the last one ends it */
+    against_what what;                    /* became of the session of this line */
+    quipu_problem_kind kind;              /* a problem: what it is about, and where */
+    int64_t seq;                          /* the message that a problem is about, or 0 */
+    char text[QP_PROBLEM_TEXT_SIZE];      /* a sentence about it, for the caller */
 } against_run;
 
 /* ---- one session ------------------------------------------------------------------------------
@@ -276,17 +278,20 @@ static quipu_status against_lines(against_run *run, const qp_call *call, quipu_e
     return status;
 }
 
-/* The key of what was known stays where the caller put it. An older caller has no room for it. */
-static void against_options(against_run *run, const quipu_compared *given)
+/* What the caller asks for; its key stays where it is. */
+static quipu_status against_options(against_run *run, const quipu_verify_against_options *given,
+                                    quipu_error *reterr)
 {
-    const size_t end =
-        offsetof(quipu_compared, encryption_key_ctx) + sizeof(given->encryption_key_ctx);
+    quipu_status status = qp_options_read(&run->options, sizeof(run->options), given,
+                                          "quipu_verify_against_options", reterr);
 
-    assert(run->done.encryption_key == NULL);
-    if (given != NULL && given->struct_size >= end) {
-        run->done.encryption_key = given->encryption_key;
-        run->done.encryption_key_ctx = given->encryption_key_ctx;
+    if (status == QUIPU_OK && run->options.flags != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; there are none",
+                              (unsigned)run->options.flags);
     }
+    run->verify.fn = run->options.on_problem;
+    run->verify.fn_ctx = run->options.problem_ctx;
+    return status;
 }
 
 /* Compares all that the source has, of an encrypted one once all of it is verified. */
@@ -294,8 +299,9 @@ static quipu_status against_source(against_run *run, quipu_read_fn read, void *r
                                    const qp_call *call, quipu_error *reterr)
 {
     qp_export_reader *source = NULL;
-    quipu_status status = qp_export_reader_new(read, read_ctx, run->done.encryption_key,
-                                               run->done.encryption_key_ctx, call, &source, reterr);
+    quipu_status status =
+        qp_export_reader_new(read, read_ctx, run->options.encryption_key,
+                             run->options.encryption_key_ctx, call, &source, reterr);
 
     if (status == QUIPU_OK) {
         qp_json_init(&run->doc);
@@ -309,13 +315,14 @@ static quipu_status against_source(against_run *run, quipu_read_fn read, void *r
     return status;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): two callbacks, each with its context */
-quipu_status quipu_store_verify_against(quipu_store *store, quipu_read_fn read, void *read_ctx,
-                                        quipu_problem_fn fn, void *ctx,
+quipu_status quipu_store_verify_against(quipu_store *store,
+                                        const quipu_verify_against_options *options,
+                                        quipu_read_fn read, void *ctx,
                                         const quipu_call_options *call,
                                         quipu_compared *ret_compared, quipu_error *reterr)
 {
-    against_run run = {.verify = {.store = store, .fn = fn, .fn_ctx = ctx},
+    against_run run = {.verify = {.store = store},
+                       .options = QUIPU_VERIFY_AGAINST_OPTIONS_INIT,
                        .done = QUIPU_COMPARED_INIT};
     qp_call within;
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);
@@ -327,8 +334,10 @@ quipu_status quipu_store_verify_against(quipu_store *store, quipu_read_fn read, 
         status = qp_output_check(ret_compared, "quipu_compared", reterr);
     }
     if (status == QUIPU_OK) {
-        against_options(&run, ret_compared);
-        status = against_source(&run, read, read_ctx, &within, reterr);
+        status = against_options(&run, options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = against_source(&run, read, ctx, &within, reterr);
     }
     if (status == QUIPU_OK) {
         run.done.problems = run.verify.done.problems;

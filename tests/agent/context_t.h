@@ -116,7 +116,7 @@ static inline void context_retire(context_world *world, quipu_uuid id)
 
     patch.kind = QUIPU_OBSERVATION;
     patch.id = id;
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     patch.why = QUIPU_STR("no longer");
     T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, &err));
 }
@@ -136,7 +136,7 @@ static inline quipu_context *context_get(quipu_store *store, int64_t at, quipu_s
 
     options.key = QUIPU_STR("s");
     options.at_seq = at;
-    T_STATUS(quipu_context_get(store, &options, NULL, &context, &err), expected);
+    T_STATUS(quipu_context_make(store, &options, NULL, &context, &err), expected);
     return context;
 }
 

@@ -139,7 +139,7 @@ static quipu_status script_generate(void *ctx, const quipu_model_params *params,
     static const script_step again = {.texts = {"again"}};
     script *self = ctx;
     const script_step *step = self->at < SCRIPT_STEPS_MAX ? &self->steps[self->at] : &again;
-    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_model_usage usage = QUIPU_MODEL_USAGE_INIT;
     quipu_delta delta = {
         .struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_USAGE, .usage = &usage};
     quipu_status status;

@@ -50,17 +50,45 @@ static void shares_must_add_up_to_one(void **state)
     quipu_error error;
 
     (void)state;
+    options.share_count = QUIPU_SECTIONS;
     for (size_t i = 0; i < 2; i++) {
-        memcpy(options.shares, good[i], sizeof(options.shares));
+        options.shares = good[i];
         T_OK(quipu_budget_make(&options, &budget, NULL));
     }
     for (size_t i = 0; i < 4; i++) {
-        memcpy(options.shares, bad[i], sizeof(options.shares));
+        options.shares = bad[i];
         T_STATUS(quipu_budget_make(&options, &budget, &error), QUIPU_INVALID);
     }
-    memcpy(options.shares, bad[0], sizeof(options.shares));
+    options.shares = bad[0];
     T_STATUS(quipu_budget_make(&options, &budget, &error), QUIPU_INVALID);
     assert_non_null(strstr(error.message, "0.900"));
+}
+
+/* What an older or a newer program gives: fewer sections, or more of them. */
+static void a_caller_gives_the_sections_that_it_knows(void **state)
+{
+    const double fewer[] = {.75, .25};
+    const double more[QUIPU_SECTIONS + 1] = {.2, .2, .2, .2, .2, 0};
+    const double unknown[QUIPU_SECTIONS + 1] = {.2, .2, .2, .2, .1, .1};
+    quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
+    quipu_budget budget = QUIPU_BUDGET_INIT;
+
+    (void)state;
+    options.window = 128000;
+    options.reserve = 4000;
+    options.base = 24000;
+    options.shares = fewer;
+    options.share_count = 2;
+    T_OK(quipu_budget_make(&options, &budget, NULL));
+    budget_expect(&budget, (const int64_t[]){75000, 25000, 0, 0, 0});
+    options.shares = more;
+    options.share_count = QUIPU_SECTIONS + 1;
+    T_OK(quipu_budget_make(&options, &budget, NULL));
+    budget_expect(&budget, (const int64_t[]){20000, 20000, 20000, 20000, 20000});
+    options.shares = unknown;
+    T_STATUS(quipu_budget_make(&options, &budget, NULL), QUIPU_UNSUPPORTED);
+    options.share_count = 0;
+    T_STATUS(quipu_budget_make(&options, &budget, NULL), QUIPU_INVALID);
 }
 
 /* A double holds each number up to the limit, and no share of one exceeds an int64_t. */
@@ -68,11 +96,13 @@ static void the_window_of_a_budget_has_a_limit(void **state)
 {
     const quipu_model_row row = {.prefix = QUIPU_STR("big"), .window = QUIPU_BUDGET_WINDOW_MAX + 1};
     const quipu_model_rows rows = quipu_model_rows_of(&row, 1);
+    const double most = 1.0009;
     quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
     quipu_budget budget = QUIPU_BUDGET_INIT;
 
     (void)state;
-    options.shares[0] = 1.0009;
+    options.shares = &most;
+    options.share_count = 1;
     options.window = QUIPU_BUDGET_WINDOW_MAX;
     T_OK(quipu_budget_make(&options, &budget, NULL));
     assert_true(budget.sections[0] >= budget.available);
@@ -195,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(default_shares_are_those_of_lango),
         cmocka_unit_test(shares_must_add_up_to_one),
+        cmocka_unit_test(a_caller_gives_the_sections_that_it_knows),
         cmocka_unit_test(the_window_of_a_budget_has_a_limit),
         cmocka_unit_test(model_without_room_is_degraded_and_has_no_limits),
         cmocka_unit_test(reserve_has_a_default_a_floor_and_a_ceiling),

@@ -1,6 +1,7 @@
 /* Prompts with memory: they begin with the bytes of the one before, say why when they do not, and
  * every one that was sent can be built again. */
 #include "agent/context_t.h"
+#include "lib/short.h"
 
 /* ---- standing lines ----------------------------------------------------------------------------
  */
@@ -12,17 +13,17 @@ static void standing_line_reaches_the_next_turn_and_no_byte_before_it_changes(vo
     const char *second;
 
     context_stands(world, "s", "I prefer trains.");
-    assert_int_equal(context_says(world, "hello", 0).reason, QUIPU_CONTEXT_FIRST);
+    assert_int_equal(context_says(world, "hello", 0).reason, QUIPU_CONTEXT_REASON_FIRST);
     first = context_prompt(world);
     assert_non_null(strstr(first, "Be kind.\n## Conversation Memory\n\n### Standing\n"
                                   "- I prefer trains.\nuser: hello"));
     context_stands(world, "s", "Always give prices in euros.");
-    assert_int_equal(context_says(world, "and now?", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "and now?", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     second = context_prompt(world);
     context_assert_begins(second, first);
     assert_non_null(strstr(second, "user: To keep in mind from now on:\n"
                                    "- Always give prices in euros.\n\nand now?"));
-    assert_int_equal(context_says(world, "go on", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "go on", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     context_assert_begins(context_prompt(world), second);
     assert_null(strstr(strstr(context_prompt(world), "euros") + 1, "euros"));
 }
@@ -53,17 +54,17 @@ static void retired_line_leaves_at_once_with_a_reason(void **state)
     euros = context_stands(world, "s", "Prices in euros.");
     (void)context_says(world, "two", 0);
     context_retire(world, trains);
-    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_null(strstr(context_prompt(world), "trains"));
     assert_non_null(strstr(context_prompt(world), "### Standing\n- Prices in euros."));
     /* Also a line that stands with a message only. */
     (void)context_stands(world, "s", "Be brief.");
     (void)context_says(world, "four", 0);
     context_retire(world, euros);
-    assert_int_equal(context_says(world, "five", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "five", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_null(strstr(context_prompt(world), "euros"));
     assert_non_null(strstr(context_prompt(world), "### Standing\n- Be brief."));
-    assert_int_equal(context_says(world, "six", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "six", 0).reason, QUIPU_CONTEXT_REASON_SAME);
 }
 
 /* A reflection comes into the block when that is made anew, and the cache is not lost for it. */
@@ -92,11 +93,11 @@ static void condensed_lines_stay_until_a_stated_point(void **state)
     options.reflect_tokens = 1;
     T_OK(quipu_memory_run(world->beside, &options, NULL, &ran, NULL));
     assert_int_equal(ran.condensed, 8);
-    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     context_assert_begins(context_prompt(world), first);
     /* What a person retires leaves at once, also when it was condensed. */
     context_retire(world, ids[3]);
-    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_null(strstr(context_prompt(world), "tea number"));
     assert_non_null(strstr(context_prompt(world), "### Summary\nEight teas."));
 }
@@ -115,13 +116,13 @@ static void edited_and_deleted_lines_are_reasons(void **state)
     patch.set = QUIPU_MEMORY_SET_CONTENT;
     patch.content = QUIPU_STR("I live in Oslo.");
     T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, NULL));
-    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_non_null(strstr(context_prompt(world), "Oslo"));
     assert_null(strstr(context_prompt(world), "Rome"));
     query.ids = &ids[1];
     query.id_count = 1;
     T_OK(quipu_memory_delete(world->store, &query, NULL, NULL, NULL));
-    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_null(strstr(context_prompt(world), "dog"));
     /* What was deleted is in no past prompt either, and the prompt says so. */
     quipu_context *past = context_get(world->store, 1, QUIPU_OK);
@@ -145,7 +146,7 @@ static void lower_priority_of_a_sent_line_changes_no_byte(void **state)
     patch.set = QUIPU_MEMORY_SET_PRIORITY;
     patch.priority = QUIPU_PRIORITY_HIGH;
     T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, NULL));
-    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     context_assert_begins(context_prompt(world), first);
 }
 
@@ -180,7 +181,7 @@ static void session_without_memories_gets_the_plain_prompt_and_no_log(void **sta
     }
     options.key = QUIPU_STR("s");
     options.at_seq = 1000;
-    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
+    T_STATUS(quipu_context_make(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
     quipu_close(other);
     script_free(plain);
 }
@@ -200,7 +201,7 @@ static void first_memory_of_a_session_changes_no_byte_of_what_was_sent_before(vo
     assert_non_null(strstr(context_prompt(world), "- I prefer trains.\n\nthree"));
     context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
     plain = context_prompt(world);
-    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     context_assert_begins(context_prompt(world), plain);
 }
 
@@ -224,11 +225,12 @@ static void window_moves_rarely_and_every_move_is_stated(void **state)
                        i);
         result = context_says(world, says, 600);
         assert_true(result.estimated <= 600);
-        if (result.reason == QUIPU_CONTEXT_SAME) {
+        if (result.reason == QUIPU_CONTEXT_REASON_SAME) {
             context_assert_begins(context_prompt(world), before);
             assert_true(result.shared > 0);
         } else {
-            assert_int_equal(result.reason, i == 0 ? QUIPU_CONTEXT_FIRST : QUIPU_CONTEXT_WINDOW);
+            assert_int_equal(result.reason,
+                             i == 0 ? QUIPU_CONTEXT_REASON_FIRST : QUIPU_CONTEXT_REASON_WINDOW);
             moves++;
         }
         assert_non_null(strstr(context_prompt(world), "- I prefer trains."));
@@ -278,24 +280,24 @@ static void other_model_other_instruction_and_a_compaction_are_reasons(void **st
     options.model = QUIPU_STR("other-model");
     world->script->steps[1].texts[0] = "Fine.";
     result = script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK);
-    assert_int_equal(result.reason, QUIPU_CONTEXT_MODEL);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_MODEL);
     request.system = quipu_parts_of(&system, 1);
     options.request = &request;
     world->script->steps[2].texts[0] = "Fine.";
     result = script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK);
-    assert_int_equal(result.reason, QUIPU_CONTEXT_INSTRUCTIONS);
-    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They said one thing."),
-                               NULL, NULL, &err));
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_INSTRUCTIONS);
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"),
+                               T_COMPACT(2, QUIPU_STR("They said one thing.")), NULL, NULL, &err));
     world->script->steps[3].texts[0] = "Fine.";
     result = script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK);
-    assert_int_equal(result.reason, QUIPU_CONTEXT_COMPACTION);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_COMPACTION);
     assert_non_null(strstr(context_prompt(world), "They said one thing."));
     assert_null(strstr(context_prompt(world), "user: one"));
     context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
     /* From then on it is the same again, the summary included. */
     world->script->steps[4].texts[0] = "Fine.";
     result = script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK);
-    assert_int_equal(result.reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_SAME);
     context_assert_begins(context_prompt(world), world->script->prompts[3]);
     context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
 }
@@ -313,14 +315,14 @@ static void compaction_is_not_missed_when_a_memory_was_corrected_as_well(void **
     context_stands(world, "s", "Be brief.");
     (void)context_says(world, "one", 0);
     (void)context_says(world, "two", 0);
-    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They met."), NULL, NULL,
-                               &err));
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), T_COMPACT(2, QUIPU_STR("They met.")),
+                               NULL, NULL, &err));
     context_retire(world, id);
-    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_COMPACTION);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_REASON_COMPACTION);
     assert_non_null(strstr(context_prompt(world), "They met."));
     assert_null(strstr(context_prompt(world), "user: one"));
     assert_null(strstr(context_prompt(world), "trains"));
-    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_REASON_SAME);
 }
 
 /* A program that compacts before it sends: the summary is the session's last message. */
@@ -336,15 +338,15 @@ static void summary_behind_the_input_is_a_reason_once(void **state)
     context_stands(world, "s", "I prefer trains.");
     (void)context_says(world, "one", 0);
     context_append(world->store, QUIPU_ROLE_USER, "two");
-    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They met."), NULL, NULL,
-                               &err));
-    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), T_COMPACT(2, QUIPU_STR("They met.")),
+                               NULL, NULL, &err));
+    T_OK(quipu_context_make(world->store, &options, NULL, &context, &err));
     quipu_free(context);
     context_append(world->store, QUIPU_ROLE_ASSISTANT, "Fine.");
     context_stands(world, "s", "Be brief.");
     context_append(world->store, QUIPU_ROLE_USER, "three");
-    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
-    assert_int_equal(context->reason, QUIPU_CONTEXT_SAME);
+    T_OK(quipu_context_make(world->store, &options, NULL, &context, &err));
+    assert_int_equal(context->reason, QUIPU_CONTEXT_REASON_SAME);
     assert_null(strstr(context->block.p, "brief"));
     quipu_free(context);
 }
@@ -424,11 +426,11 @@ static void pruned_messages_change_no_prompt_and_their_own_cannot_be_built(void 
     context_stands(world, "s", "I prefer trains.");
     (void)context_says(world, "one", 0);
     (void)context_says(world, "two", 0);
-    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 2, QUIPU_STR("They said one."), NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"),
+                               T_COMPACT(2, QUIPU_STR("They said one.")), NULL, NULL, &err));
     (void)context_says(world, "three", 0);
     T_OK(quipu_session_prune(world->store, QUIPU_STR("s"), NULL, NULL, &err));
-    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     assert_null(context_get(world->store, 2, QUIPU_NOT_FOUND));
     mt_clean(world->beside);
 }
@@ -457,7 +459,7 @@ static void capped_messages_are_named_where_a_prompt_needs_them(void **state)
         /* Turn 4 was sent with turn 2, which the cap removed when its input was appended. */
         const char *first = options.at_seq <= 6 ? "began with message 1," : "began with message 3,";
 
-        T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
+        T_STATUS(quipu_context_make(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
         assert_non_null(strstr(err.message, first));
         assert_non_null(
             strstr(err.message, "which is deleted: the session has messages from 5 on"));
@@ -503,7 +505,7 @@ static quipu_status context_forked(quipu_store *store, const char *key, int64_t 
 
     options.key = quipu_cstr(key);
     options.at_seq = at;
-    status = quipu_context_get(store, &options, NULL, &context, err);
+    status = quipu_context_make(store, &options, NULL, &context, err);
     if (status == QUIPU_OK) {
         char *noted = context_noted(context);
 
@@ -555,8 +557,8 @@ static void fork_keeps_the_prompts_that_its_ancestor_has_pruned(void **state)
     context_stands(world, "s", "Prices in euros.");
     (void)context_says(world, "two", 0);
     context_fork(world, "s", 4, "f", "ada");
-    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 4, QUIPU_STR("They said two."), NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"),
+                               T_COMPACT(4, QUIPU_STR("They said two.")), NULL, NULL, &err));
     T_OK(quipu_session_prune(world->store, QUIPU_STR("s"), NULL, NULL, &err));
     context_retire(world, trains);
     assert_null(context_get(world->store, 2, QUIPU_NOT_FOUND));
@@ -603,7 +605,7 @@ static void turn_that_failed_is_repeated_with_the_same_prompt(void **state)
     options.flags = QUIPU_TURN_MEMORY;
     world->script->steps[2].texts[0] = "Fine.";
     result = script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK);
-    assert_int_equal(result.reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_SAME);
     assert_string_equal(world->script->prompts[2], world->script->prompts[1]);
     context_assert_rebuilt(world->store, result.last_seq, world->script->prompts[2]);
     /* The newest line stands with the next input. */
@@ -638,19 +640,19 @@ static void context_of_a_programs_own_loop_is_logged_on_request(void **state)
     quipu_context *first = NULL;
     quipu_context *second = NULL;
     quipu_context *again = NULL;
-    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_model_usage usage = QUIPU_MODEL_USAGE_INIT;
     quipu_error err = {0};
 
     context_stands(world, "s", "I prefer trains.");
     context_append(world->store, QUIPU_ROLE_USER, "hello");
     options.key = QUIPU_STR("s");
     options.provider = QUIPU_STR("own");
-    T_OK(quipu_context_get(world->store, &options, NULL, &first, &err));
+    T_OK(quipu_context_make(world->store, &options, NULL, &first, &err));
     quipu_free(first);
     assert_null(context_get(world->store, 1, QUIPU_NOT_FOUND));
     options.flags = QUIPU_CONTEXT_LOG;
-    T_OK(quipu_context_get(world->store, &options, NULL, &first, &err));
-    assert_int_equal(first->reason, QUIPU_CONTEXT_FIRST);
+    T_OK(quipu_context_make(world->store, &options, NULL, &first, &err));
+    assert_int_equal(first->reason, QUIPU_CONTEXT_REASON_FIRST);
     assert_int_equal(first->first_seq, 1);
     assert_int_equal(first->last_seq, 1);
     context_append(world->store, QUIPU_ROLE_ASSISTANT, "hi");
@@ -659,8 +661,8 @@ static void context_of_a_programs_own_loop_is_logged_on_request(void **state)
     usage.input = 50;
     usage.cached = 20;
     options.usage = &usage;
-    T_OK(quipu_context_get(world->store, &options, NULL, &second, &err));
-    assert_int_equal(second->reason, QUIPU_CONTEXT_SAME);
+    T_OK(quipu_context_make(world->store, &options, NULL, &second, &err));
+    assert_int_equal(second->reason, QUIPU_CONTEXT_REASON_SAME);
     assert_memory_equal(second->prefix_hash, first->prompt_hash, QUIPU_CONTEXT_HASH);
     assert_int_equal(second->shared, first->tokens);
     assert_non_null(strstr(second->tail.p, "euros"));
@@ -686,16 +688,16 @@ static void prompt_of_a_summary_alone_is_not_logged(void **state)
     quipu_error err = {0};
 
     context_append(world->store, QUIPU_ROLE_USER, "hello");
-    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), 1, QUIPU_STR("They met."), NULL, NULL,
-                               &err));
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), T_COMPACT(1, QUIPU_STR("They met.")),
+                               NULL, NULL, &err));
     options.key = QUIPU_STR("s");
     options.flags = QUIPU_CONTEXT_LOG;
-    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    T_OK(quipu_context_make(world->store, &options, NULL, &context, &err));
     quipu_free(context);
     assert_null(context_get(world->store, 2, QUIPU_NOT_FOUND));
     mt_clean(world->beside);
     context_append(world->store, QUIPU_ROLE_USER, "and again");
-    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    T_OK(quipu_context_make(world->store, &options, NULL, &context, &err));
     quipu_free(context);
     context = context_get(world->store, 3, QUIPU_OK);
     assert_true(context->exact);
@@ -710,23 +712,23 @@ static void wrong_calls_are_refused(void **state)
     quipu_context *context = NULL;
     quipu_error err = {0};
 
-    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_context_make(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
     options.key = QUIPU_STR("s");
     options.at_seq = -1;
-    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_context_make(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
     options.at_seq = 1;
     options.flags = QUIPU_CONTEXT_LOG;
-    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_context_make(world->store, &options, NULL, &context, &err), QUIPU_MISUSE);
     options.at_seq = 0;
     options.flags = 0;
     options.token_budget = (int64_t)QUIPU_TURN_BUDGET_MAX + 1;
-    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_LIMIT);
+    T_STATUS(quipu_context_make(world->store, &options, NULL, &context, &err), QUIPU_LIMIT);
     options.token_budget = QUIPU_TURN_BUDGET_MAX;
-    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    T_OK(quipu_context_make(world->store, &options, NULL, &context, &err));
     quipu_free(context);
     context = NULL;
     options.key = QUIPU_STR("nobody");
-    T_STATUS(quipu_context_get(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
+    T_STATUS(quipu_context_make(world->store, &options, NULL, &context, &err), QUIPU_NOT_FOUND);
     assert_null(context);
 }
 

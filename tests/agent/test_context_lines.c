@@ -87,7 +87,7 @@ static void standing_line_reaches_the_next_turn_when_observations_fill_the_block
     (void)context_says(world, "one", 0);
     first = context_prompt(world);
     context_stands(world, "s", "Always answer in French.");
-    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     context_assert_begins(context_prompt(world), first);
     assert_non_null(strstr(context_prompt(world), "- Always answer in French."));
 }
@@ -121,7 +121,7 @@ static void lines_other_instruction(context_world *world)
     world->script->steps[world->script->at].texts[0] = "Fine.";
     assert_int_equal(
         script_turn(world->beside, world->script, &options, &world->arena, QUIPU_OK).reason,
-        QUIPU_CONTEXT_INSTRUCTIONS);
+        QUIPU_CONTEXT_REASON_INSTRUCTIONS);
 }
 
 /* A long window holds more lines' messages than are offered at once. */
@@ -150,7 +150,7 @@ static void older_lines_are_sent_although_the_window_shows_many_newer_ones(void 
         line.token_count = quipu_token_estimate(line.content);
         T_OK(t_memory_save(world->store, &line, NULL, NULL, NULL));
     }
-    assert_int_equal(context_says(world, "one", 8000).reason, QUIPU_CONTEXT_WINDOW);
+    assert_int_equal(context_says(world, "one", 8000).reason, QUIPU_CONTEXT_REASON_WINDOW);
     assert_non_null(strstr(context_prompt(world), "- Line number 0."));
     assert_non_null(strstr(context_prompt(world), "- Line number 1."));
     assert_null(strstr(context_prompt(world), "- Line number 399."));
@@ -208,7 +208,7 @@ static quipu_context *lines_context(context_world *world)
     options.provider = QUIPU_STR("p");
     options.token_budget = 1000000;
     options.memory_tokens = 200000;
-    T_OK(quipu_context_get(world->store, &options, NULL, &context, &err));
+    T_OK(quipu_context_make(world->store, &options, NULL, &context, &err));
     return context;
 }
 
@@ -228,10 +228,10 @@ static void a_prompt_has_so_many_tails_and_no_more(void **state)
         quipu_context *context = lines_context(world);
         char *prompt = context_noted(context);
 
-        assert_int_equal(context->reason, i == 0                 ? QUIPU_CONTEXT_FIRST
-                                          : i == LINES_TAILS + 1 ? QUIPU_CONTEXT_WINDOW
-                                                                 : QUIPU_CONTEXT_SAME);
-        if (context->reason == QUIPU_CONTEXT_SAME) {
+        assert_int_equal(context->reason, i == 0                 ? QUIPU_CONTEXT_REASON_FIRST
+                                          : i == LINES_TAILS + 1 ? QUIPU_CONTEXT_REASON_WINDOW
+                                                                 : QUIPU_CONTEXT_REASON_SAME);
+        if (context->reason == QUIPU_CONTEXT_REASON_SAME) {
             context_assert_begins(prompt, before);
         }
         assert_non_null(strstr(prompt, text));
@@ -260,10 +260,10 @@ static void standing_line_that_finds_no_room_makes_the_block_anew(void **state)
     (void)context_says(world, "one", 5600);
     context_stands(world, "s", lines_long(text, "Second"));
     result = context_says(world, "two", 5600);
-    assert_int_equal(result.reason, QUIPU_CONTEXT_WINDOW);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_WINDOW);
     assert_non_null(strstr(context_prompt(world), "### Standing\n- Second"));
     assert_null(strstr(context_prompt(world), "First"));
-    assert_int_equal(context_says(world, "three", 5600).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "three", 5600).reason, QUIPU_CONTEXT_REASON_SAME);
 }
 
 /* A word of two letters has no token by the estimate. */
@@ -276,7 +276,7 @@ static void line_of_two_letters_stands_also_in_a_new_block(void **state)
     context_stands(world, "s", "Hi");
     (void)context_says(world, "two", 0);
     context_retire(world, other);
-    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_non_null(strstr(context_prompt(world), "### Standing\n- Hi\n"));
 }
 
@@ -295,12 +295,12 @@ static void lines_of_a_reflection_leave_with_it(void **state, bool deleted, bool
     lines_fill(world, ids);
     (void)context_says(world, "one", 0);
     lines_condense(world, "{\"reflection\":\"Eight teas.\"}");
-    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     assert_non_null(strstr(context_prompt(world), "tea number 3."));
     id = lines_reflection(world->store, "s");
     patch.kind = query.kind = QUIPU_REFLECTION;
     patch.id = id;
-    patch.set = edited ? QUIPU_MEMORY_SET_CONTENT : QUIPU_MEMORY_RETIRE;
+    patch.set = edited ? QUIPU_MEMORY_SET_CONTENT : QUIPU_MEMORY_SET_RETIRED;
     patch.content = QUIPU_STR("No tea at all.");
     query.ids = &id;
     query.id_count = 1;
@@ -309,10 +309,10 @@ static void lines_of_a_reflection_leave_with_it(void **state, bool deleted, bool
     } else {
         T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, NULL));
     }
-    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_null(strstr(context_prompt(world), "tea number"));
     assert_int_equal(strstr(context_prompt(world), "No tea at all.") != NULL, edited);
-    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "four", 0).reason, QUIPU_CONTEXT_REASON_SAME);
 }
 
 static void lines_of_a_retired_reflection_leave_at_once(void **state)
@@ -347,11 +347,11 @@ static void lines_of_a_twice_condensed_reflection_leave_with_the_last_one(void *
     patch.kind = QUIPU_REFLECTION;
     patch.id = lines_reflection(world->store, "s");
     assert_memory_not_equal(patch.id.b, first.b, sizeof(first.b));
-    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_REASON_SAME);
     assert_non_null(strstr(context_prompt(world), "tea number 3."));
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     T_OK(quipu_memory_update(world->store, &patch, NULL, NULL, NULL));
-    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "three", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_null(strstr(context_prompt(world), "tea"));
 }
 
@@ -370,7 +370,7 @@ static void superseded_line_leaves_at_once_also_when_it_was_condensed(void **sta
     lines_condense(world, "{\"reflection\":\"Eight teas.\"}");
     memory.supersedes = ids[3];
     T_OK(t_memory_save(world->store, &memory, NULL, NULL, NULL));
-    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_MEMORY);
+    assert_int_equal(context_says(world, "two", 0).reason, QUIPU_CONTEXT_REASON_MEMORY);
     assert_null(strstr(context_prompt(world), "tea number"));
     assert_non_null(strstr(context_prompt(world), "- Coffee now."));
 }
@@ -391,7 +391,7 @@ static void key_in_the_form_of_a_users_scope_has_nothing_of_the_user(void **stat
     /* Listed before there is such a session... */
     query.session_key = options.key = QUIPU_STR("adk:app/ada/");
     query.kind = QUIPU_OBSERVATION;
-    query.flags = QUIPU_MEMORY_SCOPE;
+    query.flags = QUIPU_MEMORY_FIND_SCOPE;
     T_OK(quipu_memory_find(world->store, &query, NULL, &list, NULL));
     assert_int_equal(list->memories.count, 0);
     quipu_free(list);
@@ -402,7 +402,7 @@ static void key_in_the_form_of_a_users_scope_has_nothing_of_the_user(void **stat
     assert_null(strstr(context_prompt(world), "Mallory"));
     /* ...and sent. */
     context_create(world->store, "adk:app/ada/", NULL);
-    T_OK(quipu_context_get(world->store, &options, NULL, &context, NULL));
+    T_OK(quipu_context_make(world->store, &options, NULL, &context, NULL));
     assert_non_null(strstr(context->block.p, "Mallory"));
     assert_null(strstr(context->block.p, "Ada"));
     quipu_free(context);
@@ -431,12 +431,12 @@ static void shorter_block_comes_when_it_pays(void **state)
     (void)context_says(world, "two", 20000);
     lines_condense(world, "{\"reflection\":\"Much tea.\"}");
     result = context_says(world, "three", 20000);
-    assert_int_equal(result.reason, QUIPU_CONTEXT_PAYS);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_PAYS);
     assert_null(strstr(context_prompt(world), "Known1"));
     assert_non_null(strstr(context_prompt(world), "### Standing\n- Be brief.\n\n"
                                                   "### Summary\nMuch tea.\nuser: one"));
     context_assert_rebuilt(world->store, result.last_seq, context_prompt(world));
-    assert_int_equal(context_says(world, "four", 20000).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "four", 20000).reason, QUIPU_CONTEXT_REASON_SAME);
 }
 
 /* The history is long, and little is saved in the turns that are left until the window moves. */
@@ -454,7 +454,7 @@ static void shorter_block_waits_when_it_does_not_pay(void **state)
     }
     (void)context_says(world, "one", 5600);
     lines_condense(world, "{\"reflection\":\"Much tea.\"}");
-    assert_int_equal(context_says(world, "two", 5600).reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(context_says(world, "two", 5600).reason, QUIPU_CONTEXT_REASON_SAME);
     assert_non_null(strstr(context_prompt(world), "tea number 3."));
 }
 
@@ -495,16 +495,16 @@ static void cold_cache_is_used_to_take_new_lines_into_the_block(void **state)
     (void)lines_says(world, "one");
     context_stands(world, "s", "Be brief.");
     result = lines_says(world, "two");
-    assert_int_equal(result.reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_SAME);
     assert_true(result.expected_cached > 0);
     assert_non_null(strstr(context_prompt(world), "- Be brief.\n\ntwo"));
     qp_time_step(INT64_C(301) * 1000);
     result = lines_says(world, "three");
-    assert_int_equal(result.reason, QUIPU_CONTEXT_IDLE);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_IDLE);
     assert_int_equal(result.expected_cached, 0);
     assert_non_null(strstr(context_prompt(world), "### Standing\n- I prefer trains.\n- Be brief."));
     assert_null(strstr(context_prompt(world), "To keep in mind"));
-    assert_int_equal(lines_says(world, "four").reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(lines_says(world, "four").reason, QUIPU_CONTEXT_REASON_SAME);
 }
 
 /* Nothing to take in: the cache is cold, and no byte changes. A clock that goes back is no
@@ -520,13 +520,13 @@ static void cold_cache_without_new_lines_changes_no_byte(void **state)
     first = context_prompt(world);
     qp_time_step(INT64_C(301) * 1000);
     result = lines_says(world, "two");
-    assert_int_equal(result.reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_SAME);
     assert_int_equal(result.expected_cached, 0);
     context_assert_begins(context_prompt(world), first);
     context_stands(world, "s", "Be brief.");
     qp_time_step(INT64_C(-7200) * 1000);
     result = lines_says(world, "three");
-    assert_int_equal(result.reason, QUIPU_CONTEXT_SAME);
+    assert_int_equal(result.reason, QUIPU_CONTEXT_REASON_SAME);
     assert_non_null(strstr(context_prompt(world), "- Be brief.\n\nthree"));
 }
 
@@ -552,7 +552,7 @@ static void memories_of_an_adopted_file_join_the_pipeline(void **state)
     prompt.key = options.session_key = QUIPU_STR(LINES_LANGO);
     prompt.model = QUIPU_STR("test-model");
     prompt.models = &lines_models; /* its cache has nothing of last year's talk */
-    T_OK(quipu_context_get(store, &prompt, NULL, &context, &err));
+    T_OK(quipu_context_make(store, &prompt, NULL, &context, &err));
     assert_string_equal(context->block.p, "## Conversation Memory\n\n### Summary\n"
                                           "User explores a directory with the exec tool.\n"
                                           "Meta: short file-listing conversation.");
@@ -560,9 +560,9 @@ static void memories_of_an_adopted_file_join_the_pipeline(void **state)
     /* Retired as any other. */
     patch.kind = QUIPU_REFLECTION;
     patch.id = lines_reflection(store, LINES_LANGO);
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     T_OK(quipu_memory_update(store, &patch, NULL, NULL, &err));
-    T_OK(quipu_context_get(store, &prompt, NULL, &context, &err));
+    T_OK(quipu_context_make(store, &prompt, NULL, &context, &err));
     assert_string_equal(context->block.p, "## Conversation Memory\n\n### Summary\n"
                                           "User explores a directory with the exec tool.");
     quipu_free(context);
@@ -577,7 +577,7 @@ static void memories_of_an_adopted_file_join_the_pipeline(void **state)
     T_OK(quipu_memory_run(store, &options, NULL, &ran, &err));
     assert_int_equal(ran.reflections, 1);
     assert_true(ran.condensed >= LINES_LANGO_KNOWN);
-    T_OK(quipu_context_get(store, &prompt, NULL, &context, &err));
+    T_OK(quipu_context_make(store, &prompt, NULL, &context, &err));
     assert_string_equal(context->block.p, "## Conversation Memory\n\n### Summary\nThe user "
                                           "explores, lists files. Greeting. 사용자가.");
     quipu_free(context);

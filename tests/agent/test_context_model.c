@@ -3,6 +3,7 @@
  * must hold for all of them. Each line of memory has a word of its own ("zq17z"), so that it can be
  * found wherever it does not belong. QUIPU_SEED draws another course. */
 #include "agent/context_t.h"
+#include "lib/short.h"
 
 #define MODEL_SESSIONS 6
 #define MODEL_WORDS 8192
@@ -81,7 +82,7 @@ static quipu_memory_list *model_list(model *m, const model_session *session, qui
 
     query.session_key = quipu_cstr(session->key);
     query.kind = kind;
-    query.flags = QUIPU_MEMORY_RETIRED;
+    query.flags = QUIPU_MEMORY_FIND_RETIRED;
     T_OK(quipu_memory_find(m->store, &query, NULL, &list, NULL));
     return list;
 }
@@ -266,21 +267,21 @@ static void model_check_reason(model *m, const model_session *session, const qui
     const bool begins =
         session->sent != NULL && strncmp(prompt, session->sent, strlen(session->sent)) == 0;
     const bool given[] = {
-        [QUIPU_CONTEXT_SAME] = begins,
-        [QUIPU_CONTEXT_FIRST] = session->sent == NULL,
-        [QUIPU_CONTEXT_MODEL] = session->other_model,
-        [QUIPU_CONTEXT_INSTRUCTIONS] = session->other_system,
-        [QUIPU_CONTEXT_MEMORY] = session->corrected,
-        [QUIPU_CONTEXT_IDLE] = false,
-        [QUIPU_CONTEXT_COMPACTION] = session->compacted,
-        [QUIPU_CONTEXT_WINDOW] = true,
-        [QUIPU_CONTEXT_HISTORY] = session->compacted,
-        [QUIPU_CONTEXT_PAYS] = session->condensed,
+        [QUIPU_CONTEXT_REASON_SAME] = begins,
+        [QUIPU_CONTEXT_REASON_FIRST] = session->sent == NULL,
+        [QUIPU_CONTEXT_REASON_MODEL] = session->other_model,
+        [QUIPU_CONTEXT_REASON_INSTRUCTIONS] = session->other_system,
+        [QUIPU_CONTEXT_REASON_MEMORY] = session->corrected,
+        [QUIPU_CONTEXT_REASON_IDLE] = false,
+        [QUIPU_CONTEXT_REASON_COMPACTION] = session->compacted,
+        [QUIPU_CONTEXT_REASON_WINDOW] = true,
+        [QUIPU_CONTEXT_REASON_HISTORY] = session->compacted,
+        [QUIPU_CONTEXT_REASON_PAYS] = session->condensed,
     };
 
     m->reasons[context->reason]++;
     if (!given[context->reason] ||
-        (begins && context->reason != QUIPU_CONTEXT_SAME && !session->other_model)) {
+        (begins && context->reason != QUIPU_CONTEXT_REASON_SAME && !session->other_model)) {
         fail_msg("session %s: the reason %d is not so; before:\n%s\nnow:\n%s", session->key,
                  (int)context->reason, session->sent, prompt);
     }
@@ -339,7 +340,7 @@ static void model_prompt(model *m, model_session *session, bool logs)
     options.provider = QUIPU_STR("p");
     options.token_budget = MODEL_BUDGET;
     options.flags = logs ? QUIPU_CONTEXT_LOG : 0;
-    T_OK(quipu_context_get(m->store, &options, NULL, &context, &err));
+    T_OK(quipu_context_make(m->store, &options, NULL, &context, &err));
     prompt = context_noted(context);
     if (context->tokens > MODEL_BUDGET) {
         fail_msg("session %s: %lld tokens, block %lld, from %lld to %lld, reason %d", session->key,
@@ -372,7 +373,7 @@ static void model_rebuild(model *m, const model_session *session)
     at = (size_t)model_below(m, (int)session->past_count);
     options.key = quipu_cstr(session->key);
     options.at_seq = session->past_seq[at];
-    status = quipu_context_get(m->store, &options, NULL, &context, NULL);
+    status = quipu_context_make(m->store, &options, NULL, &context, NULL);
     if (status != QUIPU_OK) {
         assert_int_equal(status, QUIPU_NOT_FOUND); /* pruned */
         return;
@@ -503,7 +504,7 @@ static void model_change(model *m, model_session *session, int how)
         patch.id = memory->id;
         query.ids = &memory->id;
         query.id_count = 1;
-        patch.set = how == 0 ? QUIPU_MEMORY_RETIRE : QUIPU_MEMORY_SET_CONTENT;
+        patch.set = how == 0 ? QUIPU_MEMORY_SET_RETIRED : QUIPU_MEMORY_SET_CONTENT;
         model_text(m, "It is known now", 3, text);
         patch.content = next.content = quipu_cstr(text);
         if (how < 2) {
@@ -602,8 +603,8 @@ static void model_compact(model *m, model_session *session)
     (void)snprintf(text, sizeof(text), "Earlier talk %lld.", (long long)last);
     /* A cut between a call and its response, or inside of a summary, is refused. */
     (void)!quipu_session_compact(m->store, quipu_cstr(session->key),
-                                 1 + model_below(m, (int)last - 1), quipu_cstr(text), NULL, NULL,
-                                 &err);
+                                 T_COMPACT(1 + model_below(m, (int)last - 1), quipu_cstr(text)),
+                                 NULL, NULL, &err);
     session->asked = false;
     if (model_below(m, 3) == 0) {
         T_OK(quipu_session_prune(m->store, quipu_cstr(session->key), NULL, NULL, &err));
@@ -753,11 +754,12 @@ static void no_course_of_events_breaks_a_prompt(void **state)
     }
     /* The course has met what it is about. */
     printf("same %d, memory %d, window %d, pays %d; condensed %d, forks %d, rebuilt %d\n",
-           m->reasons[QUIPU_CONTEXT_SAME], m->reasons[QUIPU_CONTEXT_MEMORY],
-           m->reasons[QUIPU_CONTEXT_WINDOW], m->reasons[QUIPU_CONTEXT_PAYS], m->answers, m->forks,
-           m->rebuilt);
-    assert_true(m->reasons[QUIPU_CONTEXT_SAME] > steps / 4);
-    assert_true(m->reasons[QUIPU_CONTEXT_MEMORY] > 0 && m->reasons[QUIPU_CONTEXT_WINDOW] > 0);
+           m->reasons[QUIPU_CONTEXT_REASON_SAME], m->reasons[QUIPU_CONTEXT_REASON_MEMORY],
+           m->reasons[QUIPU_CONTEXT_REASON_WINDOW], m->reasons[QUIPU_CONTEXT_REASON_PAYS],
+           m->answers, m->forks, m->rebuilt);
+    assert_true(m->reasons[QUIPU_CONTEXT_REASON_SAME] > steps / 4);
+    assert_true(m->reasons[QUIPU_CONTEXT_REASON_MEMORY] > 0 &&
+                m->reasons[QUIPU_CONTEXT_REASON_WINDOW] > 0);
     assert_true(m->answers > 0 && m->rebuilt > 0);
     free(m);
 }

@@ -275,7 +275,7 @@ static void a_worker_that_cannot_be_is_refused_at_once(void **state)
     assert_int_equal(history->messages.count, 0);
     quipu_free(history);
     observe = observe_options(NULL);
-    observe.flags = QUIPU_MEMORY_FOLLOW << 1;
+    observe.flags = QUIPU_MEMORY_RUN_FOLLOW << 1;
     assert_int_equal(quipu_memory_start(store, &observe, NULL), QUIPU_MISUSE);
     ran.struct_size = 0;
     assert_int_equal(quipu_memory_stop(store, &ran, NULL), QUIPU_MISUSE);
@@ -309,7 +309,7 @@ static void following_ends_with_the_flag_or_the_deadline_and_returns_the_sums(vo
     T_OK(quipu_say(store, "s", QUIPU_ROLE_USER, "I prefer tea.", NULL));
     call.cancel = quipu_cancel_new();
     call.deadline_ms = -1;
-    options.flags = QUIPU_MEMORY_FOLLOW;
+    options.flags = QUIPU_MEMORY_RUN_FOLLOW;
     options.on_pass = observe_cancel;
     options.pass_ctx = call.cancel;
     T_OK(quipu_memory_run(store, &options, &call, &ran, NULL));

@@ -370,11 +370,11 @@ static void budget_is_in_the_models_own_tokens(void **state)
     world->script->steps[1] = (script_step){.texts = {"ok"}};
     result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
     assert_true(result.estimated <= 800 && result.estimated > 400);
-    T_OK(quipu_model_factor_get(world->store, QUIPU_STR("test-model"),
-                                &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                      .estimated = 1000,
-                                                      .reported = 4000},
-                                NULL, NULL, NULL));
+    T_OK(quipu_model_factor_learn(world->store, QUIPU_STR("test-model"),
+                                  &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                        .estimated = 1000,
+                                                        .reported = 4000},
+                                  NULL, NULL, NULL));
     result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
     assert_true(result.estimated <= 200 && result.estimated > 50);
     assert_true(result.more_before);
@@ -391,7 +391,8 @@ static void every_turn_teaches_the_factor(void **state)
     words[sizeof(words) - 1] = '\0';
     world->script->steps[0] = (script_step){.texts = {"ok"}, .tokens = 1040};
     result = turn_says(world, words);
-    T_OK(quipu_model_factor_get(world->store, QUIPU_STR("test-model"), NULL, NULL, &factor, NULL));
+    T_OK(
+        quipu_model_factor_learn(world->store, QUIPU_STR("test-model"), NULL, NULL, &factor, NULL));
     assert_int_equal(factor.samples, 1);
     assert_int_equal(factor.ppm, 1040 * QUIPU_FACTOR_ONE / result.estimated);
 }
@@ -399,8 +400,8 @@ static void every_turn_teaches_the_factor(void **state)
 /* A summary that an observer writes in the middle of a turn is no reason to stop. */
 static void turn_compact(void *ctx)
 {
-    T_OK(quipu_session_compact(ctx, QUIPU_STR("s"), 2, QUIPU_STR("so far so good"), NULL, NULL,
-                               NULL));
+    T_OK(quipu_session_compact(ctx, QUIPU_STR("s"), T_COMPACT(2, QUIPU_STR("so far so good")), NULL,
+                               NULL, NULL));
 }
 
 static void summary_in_the_middle_of_a_turn_is_fine(void **state)

@@ -33,7 +33,7 @@ static quipu_status http_turn(quipu_store *store, const quipu_provider *provider
     const quipu_tool tool = {.name = QUIPU_STR("weather"), .description = QUIPU_STR("of a city")};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
-    static quipu_usage last;
+    static quipu_model_usage last;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error = {0};
     quipu_status status;
@@ -132,7 +132,7 @@ static void http_talk(quipu_provider_kind kind)
     assert_int_equal(runs, 2);
     script_check_valid(store);
     http_check_prefixes(hows[kind], peer_count(hows[kind]));
-    T_OK(quipu_model_factor_get(store, QUIPU_STR("peer-model"), NULL, NULL, &factor, NULL));
+    T_OK(quipu_model_factor_learn(store, QUIPU_STR("peer-model"), NULL, NULL, &factor, NULL));
     assert_true(factor.samples > 0);
     quipu_provider_close(provider);
     quipu_close(store);

@@ -240,8 +240,9 @@ static void messages_behind_a_summary_are_recalled(void **state)
     quipu_turn_options options = script_options(world->script, "What did the papaya cost?");
     quipu_error err = {0};
 
-    T_OK(quipu_session_compact(world->store, QUIPU_STR("s"), RECALL_OLD - 10,
-                               QUIPU_STR("they talked about the weather"), NULL, NULL, &err));
+    T_OK(quipu_session_compact(
+        world->store, QUIPU_STR("s"),
+        T_COMPACT(RECALL_OLD - 10, QUIPU_STR("they talked about the weather")), NULL, NULL, &err));
     options.token_budget = 100000;
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
     assert_non_null(strstr(recall_prompt(world), "] one papaya costs 87 coins here\n"));
@@ -408,7 +409,7 @@ static quipu_turn_options recall_means(recall_world *world, recall_embedder *emb
     embedder->provider.ctx = embedder;
     embedder->provider.id = "fake";
     embedder->provider.embed = recall_embed;
-    fill.flags = QUIPU_MEMORY_EMBED_ONLY;
+    fill.flags = QUIPU_MEMORY_RUN_EMBED_ONLY;
     fill.embedder = &embedder->provider;
     fill.embed_model = QUIPU_STR("fruits");
     T_OK(quipu_memory_run(world->store, &fill, NULL, NULL, &err));

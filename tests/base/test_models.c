@@ -8,12 +8,6 @@ static int64_t models_window(const char *name)
     return quipu_model_find(quipu_cstr(name), NULL)->window;
 }
 
-static bool models_is_priced(const quipu_model_row *row)
-{
-    return row->price_input != 0 || row->price_cached != 0 || row->price_write != 0 ||
-           row->price_output != 0;
-}
-
 static void rows_are_sorted_and_in_small_letters(void **state)
 {
     size_t count = 0;
@@ -45,8 +39,7 @@ static void figures_of_a_row_fit_each_other(void **state)
         assert_true(row->cache > QUIPU_CACHE_NONE || (row->cache_min == 0 && row->cache_ttl == 0));
         assert_true(row->price_cached <= row->price_input);
         assert_true(row->price_input <= row->price_output);
-        assert_true(!models_is_priced(row) || row->as_of > 202401);
-        assert_true(row->as_of == 0 || (row->as_of % 100 >= 1 && row->as_of % 100 <= 12));
+        assert_true(row->as_of > 202401 && row->as_of % 100 >= 1 && row->as_of % 100 <= 12);
     }
 }
 

@@ -291,6 +291,7 @@ static int writer_dump(const writer_options *options)
 {
     quipu_store *store = NULL;
     quipu_error err = {0};
+    quipu_verify_options checks = QUIPU_VERIFY_OPTIONS_INIT;
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_status status = writer_open(options->uri, QUIPU_OPEN_READ_ONLY, &store, &err);
 
@@ -301,7 +302,8 @@ static int writer_dump(const writer_options *options)
         status = writer_dump_session(store, key, &err);
     }
     if (status == QUIPU_OK) {
-        status = quipu_store_verify(store, 0, writer_problem, NULL, NULL, &verified, &err);
+        checks.on_problem = writer_problem;
+        status = quipu_store_verify(store, &checks, NULL, &verified, &err);
     }
     quipu_close(store);
     if (status != QUIPU_OK) {

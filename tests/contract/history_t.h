@@ -4,6 +4,7 @@
 #define T_CONTRACT_HISTORY_T_H
 
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #include "gen/quipu.h"
 
@@ -110,8 +111,8 @@ static inline int64_t ht_compact(quipu_store *store, const char *key, int64_t co
 {
     int64_t seq = 0;
     quipu_error err = {0};
-    quipu_status status = quipu_session_compact(store, quipu_cstr(key), covers_to,
-                                                quipu_cstr(summary), NULL, &seq, &err);
+    quipu_status status = quipu_session_compact(
+        store, quipu_cstr(key), T_COMPACT(covers_to, quipu_cstr(summary)), NULL, &seq, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("compact %s to %lld: %s (%s)", key, (long long)covers_to,

@@ -73,7 +73,7 @@ static inline void import_refused(quipu_store *store, const char *path, quipu_st
     if (strstr(err.message, text) == NULL) {
         fail_msg("no \"%s\" in \"%s\"", text, err.message);
     }
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     assert_int_equal(stats.sessions, 0);
     assert_int_equal(stats.messages, 0);
 }

@@ -263,8 +263,8 @@ static inline mt_problems mt_verify(quipu_store *store)
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
     quipu_store *own = t_server() ? st_open(t_server_file()) : NULL; /* beside its server */
-    quipu_status status =
-        quipu_store_verify(own != NULL ? own : store, 0, mt_hear, &heard, NULL, &verified, &err);
+    quipu_status status = quipu_store_verify(own != NULL ? own : store,
+                                             T_VERIFY(0, mt_hear, &heard), NULL, &verified, &err);
 
     quipu_close(own);
     if (status != QUIPU_OK) {
@@ -402,8 +402,8 @@ static inline void mt_fill(quipu_store *store, const char *path)
     T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, NULL, NULL, &err));
     st_create(store, "compact");
     st_append_many(store, "compact", 6);
-    T_OK(quipu_session_compact(store, QUIPU_STR("compact"), 4, QUIPU_STR("in short"), NULL, NULL,
-                               &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("compact"), T_COMPACT(4, QUIPU_STR("in short")),
+                               NULL, NULL, &err));
     st_append_many(store, "compact", 2);
     values = st_values("late");
     values.ttl_ms = 1;

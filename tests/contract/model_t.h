@@ -69,7 +69,7 @@ static inline quipu_status model_generate(void *ctx, const quipu_model_params *p
                                           quipu_error *reterr)
 {
     model_fake *self = ctx;
-    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_model_usage usage = QUIPU_MODEL_USAGE_INIT;
     quipu_status status;
 
     self->calls++;

@@ -40,7 +40,7 @@ static void a_new_child_has_a_key_of_its_own_and_no_history(void **state)
     T_OK(t_live_identity(child, &world->arena, &ref, NULL, NULL));
     assert_memory_equal(ref.session_id.p, "p:child:scout:", 14);
     assert_int_equal(t_live_event_count(child), 0);
-    T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
+    T_OK(quipu_live_find_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 1);
     T_STR(quipu_child_at(list, 0)->agent, "scout");
     assert_false(quipu_child_at(list, 0)->merged);
@@ -59,11 +59,11 @@ static void children_are_listed_with_their_own_parent_only(void **state)
     quipu_children list = quipu_children_of(NULL, 0);
 
     (void)state;
-    T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
+    T_OK(quipu_live_find_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 2);
     T_STR(quipu_child_at(list, 0)->agent, "a");
     T_STR(quipu_child_at(list, 1)->agent, "b");
-    T_OK(quipu_live_children(other, NULL, &world->arena, &list, NULL));
+    T_OK(quipu_live_find_children(other, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 0);
     quipu_live_free(children[0]);
     quipu_live_free(children[1]);
@@ -159,7 +159,7 @@ static void merging_with_a_summary_adds_one_message_by_the_agent(void **state)
              QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "already merged"));
     assert_int_equal(t_live_event_count(parent), 4);
-    T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
+    T_OK(quipu_live_find_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 1);
     assert_true(quipu_child_at(list, 0)->merged);
     adk_append(parent, adk_says(world, "p4", "user", "on", 5));
@@ -198,7 +198,7 @@ static void a_merge_that_failed_can_be_repeated(void **state)
     adk_append(other, adk_says(world, "p4", "user", "between", 4));
     T_STATUS(t_live_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err),
              QUIPU_CONFLICT);
-    T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
+    T_OK(quipu_live_find_children(parent, NULL, &world->arena, &list, NULL));
     assert_false(quipu_child_at(list, 0)->merged);
     T_OK(quipu_live_refresh(parent, NULL, &err));
     T_OK(t_live_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err));
@@ -317,7 +317,7 @@ static void a_discarded_child_is_gone_and_leaves_a_note(void **state)
     quipu_free(history);
     T_OK(t_live_discard(parent, silent, QUIPU_STR(" "), NULL, &err));
     assert_int_equal(t_live_event_count(parent), 4);
-    T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
+    T_OK(quipu_live_find_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 0);
     T_STATUS(t_live_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
              QUIPU_NOT_FOUND);
@@ -392,7 +392,7 @@ static void an_isolated_agent_shows_but_is_not_stored_with_its_parent(void **sta
     check_stored(world, 1, "question", "user");
     T_OK(quipu_live_refresh(session, NULL, NULL)); /* the overlay stays */
     assert_int_equal(t_live_event_count(session), 3);
-    T_OK(quipu_live_children(session, NULL, &world->arena, &list, NULL));
+    T_OK(quipu_live_find_children(session, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 1);
     quipu_live_free(session);
     adk_close(world);
@@ -542,7 +542,7 @@ static void a_failed_turn_closes_calls_and_discards_the_child(void **state)
     quipu_free(history);
     assert_int_equal(t_live_event_count(session), 4);
     assert_non_null(strstr(adk_event(world, session, 2).p, "interrupted"));
-    T_OK(quipu_live_children(session, NULL, &world->arena, &list, NULL));
+    T_OK(quipu_live_find_children(session, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 0);
     quipu_live_free(session);
     adk_close(world);

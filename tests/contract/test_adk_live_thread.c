@@ -284,7 +284,7 @@ static void *get_new(void *arg)
 static void ten_gets_of_one_new_session_all_get_it(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_AUTO_CREATE);
-    quipu_service_page *list = NULL;
+    quipu_service_list *list = NULL;
     pthread_barrier_t barrier;
     worker workers[GETTERS];
 
@@ -303,7 +303,7 @@ static void ten_gets_of_one_new_session_all_get_it(void **state)
     for (int i = 0; i < GETTERS; i++) {
         quipu_live_free(workers[i].session);
     }
-    T_OK(quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR("u"), NULL, &list, NULL));
+    T_OK(quipu_service_find(world->service, QUIPU_STR("app"), QUIPU_STR("u"), NULL, &list, NULL));
     assert_int_equal(list->sessions.count, 1);
     quipu_free(list);
     assert_int_equal(pthread_barrier_destroy(&barrier), 0);

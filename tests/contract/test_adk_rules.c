@@ -120,16 +120,16 @@ static void an_empty_user_is_a_user_for_python_and_any_for_go(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_service_page *list = NULL;
+        quipu_service_list *list = NULL;
 
         quipu_live_free(adk_create(world, "u", "s", NULL));
         T_OK(
-            quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL, &list, NULL));
+            quipu_service_find(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL, &list, NULL));
         assert_int_equal(list->sessions.count, turn_ == 0 ? 0 : 1);
         quipu_free(list);
         if (turn_ == 0) {
             quipu_live_free(adk_create(world, "", "s", NULL));
-            T_OK(quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL, &list,
+            T_OK(quipu_service_find(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL, &list,
                                     NULL));
             assert_int_equal(list->sessions.count, 1);
             T_STR(quipu_service_entry_at(list->sessions, 0)->ref.user_id, "");

@@ -75,8 +75,8 @@ static void a_new_session_has_the_callers_time(void **state)
         const quipu_session_ref ref = adk_ref("app", "u", "s");
         const quipu_time at = {981173106, 789000};
         quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-        quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
-        quipu_service_page *page = NULL;
+        quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
+        quipu_service_list *page = NULL;
         quipu_live *made = NULL;
         quipu_live *got;
         quipu_error err = {0};
@@ -84,18 +84,18 @@ static void a_new_session_has_the_callers_time(void **state)
         call.now = at;
         T_OK(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, &call, &made,
                                   &err));
-        T_OK(t_live_head(made, &world->arena, &head, &err));
-        assert_int_equal(quipu_time_cmp(head.last_update_time, at), 0);
+        T_OK(t_live_get_identity(made, &world->arena, &identity, &err));
+        assert_int_equal(quipu_time_cmp(identity.last_update_time, at), 0);
         got = adk_get(world, "u", "s", NULL);
-        T_OK(t_live_head(got, &world->arena, &head, &err));
-        assert_int_equal(quipu_time_cmp(head.last_update_time, at), 0);
-        T_OK(quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR("u"), NULL, &page,
+        T_OK(t_live_get_identity(got, &world->arena, &identity, &err));
+        assert_int_equal(quipu_time_cmp(identity.last_update_time, at), 0);
+        T_OK(quipu_service_find(world->service, QUIPU_STR("app"), QUIPU_STR("u"), NULL, &page,
                                 &err));
         assert_int_equal(page->sessions.count, 1);
         assert_int_equal(
             quipu_time_cmp(quipu_service_entry_at(page->sessions, 0)->last_update_time, at), 0);
-        assert_memory_equal(quipu_service_entry_at(page->sessions, 0)->uid.b, head.uid.b,
-                            sizeof(head.uid.b));
+        assert_memory_equal(quipu_service_entry_at(page->sessions, 0)->uid.b, identity.uid.b,
+                            sizeof(identity.uid.b));
         quipu_free(page);
         quipu_live_free(made);
         quipu_live_free(got);
@@ -113,7 +113,7 @@ static void live_sessions_can_be_read_after_their_store_is_closed(void **state)
     ADK_BOTH(world)
     {
         quipu_live *session = adk_create(world, "u", "s", "{\"k\":1}");
-        quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+        quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
         quipu_snapshot snapshot = QUIPU_SNAPSHOT_INIT;
         quipu_error err = {0};
 
@@ -123,7 +123,7 @@ static void live_sessions_can_be_read_after_their_store_is_closed(void **state)
         assert_int_equal(t_live_event_count(session), 1);
         assert_non_null(strstr(adk_event(world, session, 0).p, "still here"));
         adk_check_state(world, session, "{\"k\":1}");
-        T_OK(t_live_head(session, &world->arena, &head, &err));
+        T_OK(t_live_get_identity(session, &world->arena, &identity, &err));
         T_OK(t_live_snapshot(session, &world->arena, &snapshot, &err));
         assert_int_equal(snapshot.count, 1);
         quipu_live_free(session);
@@ -151,7 +151,7 @@ static void go_needs_app_and_user(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_GO);
     const quipu_session_ref refs[] = {adk_ref("", "u", "s"), adk_ref("app", "", "s")};
-    quipu_service_page *list = NULL;
+    quipu_service_list *list = NULL;
     quipu_live *session = NULL;
     quipu_error err = {0};
 
@@ -164,7 +164,7 @@ static void go_needs_app_and_user(void **state)
                  QUIPU_INVALID);
         T_STATUS(quipu_service_delete(world->service, &refs[i], NULL, &err), QUIPU_INVALID);
     }
-    T_STATUS(quipu_service_list(world->service, QUIPU_STR(""), QUIPU_STR("u"), NULL, &list, &err),
+    T_STATUS(quipu_service_find(world->service, QUIPU_STR(""), QUIPU_STR("u"), NULL, &list, &err),
              QUIPU_INVALID);
     adk_close(world);
 }
@@ -183,7 +183,7 @@ static void a_session_that_cannot_exist_is_missing(void **state)
 
         for (size_t i = 0; i < 4; i++) {
             const quipu_session_ref ref = {QUIPU_STR("app"), QUIPU_STR("u"), odd[i]};
-            quipu_service_page *page = NULL;
+            quipu_service_list *page = NULL;
             quipu_live *session = NULL;
             quipu_json found = {{NULL, 0}};
             quipu_error err = {0};
@@ -192,11 +192,11 @@ static void a_session_that_cannot_exist_is_missing(void **state)
                      fails ? QUIPU_NOT_FOUND : QUIPU_OK);
             assert_null(session);
             T_OK(quipu_service_delete(world->service, &ref, NULL, &err));
-            T_OK(quipu_service_list(world->service, QUIPU_STR("app"), odd[i], NULL, &page, &err));
+            T_OK(quipu_service_find(world->service, QUIPU_STR("app"), odd[i], NULL, &page, &err));
             assert_int_equal(page->sessions.count, 0);
             quipu_free(page);
-            T_OK(quipu_service_user_state(world->service, QUIPU_STR("app"), odd[i], NULL,
-                                          &world->arena, &found, &err));
+            T_OK(quipu_service_get_user_state(world->service, QUIPU_STR("app"), odd[i], NULL,
+                                              &world->arena, &found, &err));
             adk_check_json(found.text, "{}");
             assert_int_not_equal(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}},
                                                       NULL, &session, &err),
@@ -467,8 +467,8 @@ static quipu_str user_state(adk_world *world, const char *app, const char *user)
 {
     quipu_json state = {{NULL, 0}};
 
-    T_OK(quipu_service_user_state(world->service, quipu_cstr(app), quipu_cstr(user), NULL,
-                                  &world->arena, &state, NULL));
+    T_OK(quipu_service_get_user_state(world->service, quipu_cstr(app), quipu_cstr(user), NULL,
+                                      &world->arena, &state, NULL));
     return state.text;
 }
 
@@ -503,13 +503,13 @@ static void lists_are_sorted_and_carry_merged_state(void **state)
         quipu_live *b2 = adk_create(world, "b", "s2", "{\"app:a\":1}");
         quipu_live *b1 = adk_create(world, "b", "s1", "{\"k\":1,\"user:u\":2}");
         quipu_live *a1 = adk_create(world, "a", "s1", NULL);
-        quipu_service_page *list = NULL;
+        quipu_service_list *list = NULL;
         quipu_error err = {0};
 
         adk_append(b2, adk_says(world, "e", "user", "x", 5));
         adk_append(b1, adk_says(world, "e", "user", "x", 5));
         adk_append(a1, adk_says(world, "e", "user", "x", 9));
-        T_OK(quipu_service_list(world->service, QUIPU_STR("app"),
+        T_OK(quipu_service_find(world->service, QUIPU_STR("app"),
                                 turn_ == 0 ? (quipu_str){NULL, 0} : QUIPU_STR(""), NULL, &list,
                                 &err));
         assert_int_equal(list->sessions.count, 3);
@@ -525,11 +525,11 @@ static void lists_are_sorted_and_carry_merged_state(void **state)
         assert_int_equal(quipu_service_entry_at(list->sessions, 2)->last_update_time.s, 9);
         assert_int_equal(quipu_service_entry_at(list->sessions, 2)->event_count, 1);
         quipu_free(list);
-        T_OK(quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR("a"), NULL, &list,
+        T_OK(quipu_service_find(world->service, QUIPU_STR("app"), QUIPU_STR("a"), NULL, &list,
                                 &err));
         assert_int_equal(list->sessions.count, 1);
         quipu_free(list);
-        T_OK(quipu_service_list(world->service, QUIPU_STR("none"), QUIPU_STR("a"), NULL, &list,
+        T_OK(quipu_service_find(world->service, QUIPU_STR("none"), QUIPU_STR("a"), NULL, &list,
                                 &err));
         assert_int_equal(list->sessions.count, 0);
         quipu_free(list);

@@ -33,13 +33,13 @@ static quipu_str snapshot_array(adk_world *world, quipu_jsons events)
     return all;
 }
 
-static quipu_status append(adk_world *world, quipu_session_head *head, const char *event,
+static quipu_status append(adk_world *world, quipu_live_identity *identity, const char *event,
                            quipu_event_result *ret)
 {
     quipu_error err = {0};
 
-    return quipu_service_append(world->service, head, (quipu_json){quipu_cstr(event)}, NULL, ret,
-                                &err);
+    return quipu_service_append(world->service, identity, (quipu_json){quipu_cstr(event)}, NULL,
+                                ret, &err);
 }
 
 static void a_snapshot_has_names_state_and_all_events(void **state)
@@ -58,11 +58,11 @@ static void a_snapshot_has_names_state_and_all_events(void **state)
     (void)adk_append(session, adk_says(world, "e2", "bot", "hi", 11.0));
     T_OK(t_live_snapshot(session, &world->arena, &got, &err));
     T_OK(t_live_identity(session, &world->arena, NULL, &time, &err));
-    T_STR(got.head->ref.app_name, "app");
-    T_STR(got.head->ref.user_id, "u");
-    T_STR(got.head->ref.session_id, "s");
-    assert_int_equal(got.head->revision, t_live_revision(session, NULL));
-    assert_int_equal(quipu_time_cmp(got.head->last_update_time, time), 0);
+    T_STR(got.identity->ref.app_name, "app");
+    T_STR(got.identity->ref.user_id, "u");
+    T_STR(got.identity->ref.session_id, "s");
+    assert_int_equal(got.identity->revision, t_live_revision(session, NULL));
+    assert_int_equal(quipu_time_cmp(got.identity->last_update_time, time), 0);
     assert_int_equal(got.count, 2);
     assert_int_equal(got.events.count, 2);
     adk_check_json(snapshot_array(world, got.events),
@@ -78,22 +78,22 @@ static void appends_without_a_live_session_follow_each_other(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
 
     (void)state;
     quipu_live_free(adk_create(world, "u", "s", NULL));
-    head = *snapshot(world, "s").head;
-    T_OK(append(world, &head, adk_says(world, "e1", "user", "a", 10.0), &result));
+    identity = *snapshot(world, "s").identity;
+    T_OK(append(world, &identity, adk_says(world, "e1", "user", "a", 10.0), &result));
     assert_int_equal(result.seq, 1);
     assert_true(result.stored);
-    T_OK(append(world, &head,
+    T_OK(append(world, &identity,
                 "{\"id\":\"e2\",\"timestamp\":11.0,\"actions\":{\"stateDelta\":{\"k\":7,\"temp:t\":"
                 "1,\"user:n\":\"x\"}}}",
                 &result));
     assert_int_equal(result.seq, 2);
-    assert_int_equal(head.revision, result.revision);
-    assert_int_equal(head.last_update_time.s, 11);
-    assert_int_equal(snapshot(world, "s").head->revision, head.revision);
+    assert_int_equal(identity.revision, result.revision);
+    assert_int_equal(identity.last_update_time.s, 11);
+    assert_int_equal(snapshot(world, "s").identity->revision, identity.revision);
     assert_int_equal(snapshot(world, "s").count, 2);
     adk_check_json(snapshot(world, "s").state.text, "{\"k\":7,\"user:n\":\"x\"}");
     adk_close(world);
@@ -102,13 +102,13 @@ static void appends_without_a_live_session_follow_each_other(void **state)
 static void a_moment_that_has_passed_is_a_conflict(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-    quipu_session_head first = QUIPU_SESSION_HEAD_INIT;
-    quipu_session_head second = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity first = QUIPU_LIVE_IDENTITY_INIT;
+    quipu_live_identity second = QUIPU_LIVE_IDENTITY_INIT;
     const quipu_session_ref ref = adk_ref("app", "u", "s");
 
     (void)state;
     quipu_live_free(adk_create(world, "u", "s", NULL));
-    first = second = *snapshot(world, "s").head;
+    first = second = *snapshot(world, "s").identity;
     T_OK(append(world, &first, adk_says(world, "e1", "user", "a", 10.0), NULL));
     T_STATUS(append(world, &second, adk_says(world, "e2", "user", "b", 11.0), NULL),
              QUIPU_CONFLICT);
@@ -116,12 +116,12 @@ static void a_moment_that_has_passed_is_a_conflict(void **state)
     T_OK(append(world, &second, adk_says(world, "e1", "user", "a", 10.0), NULL));
     assert_int_equal(snapshot(world, "s").count, 1);
     /* Another life of the same name, at the same revision. */
-    first = *snapshot(world, "s").head;
+    first = *snapshot(world, "s").identity;
     T_OK(quipu_service_delete(world->service, &ref, NULL, NULL));
     T_STATUS(append(world, &first, adk_says(world, "e3", "user", "c", 12.0), NULL),
              QUIPU_NOT_FOUND);
     quipu_live_free(adk_create(world, "u", "s", NULL));
-    second = *snapshot(world, "s").head;
+    second = *snapshot(world, "s").identity;
     T_OK(append(world, &second, adk_says(world, "e4", "user", "d", 13.0), NULL));
     T_STATUS(append(world, &first, adk_says(world, "e5", "user", "e", 14.0), NULL), QUIPU_CONFLICT);
     adk_close(world);
@@ -130,15 +130,15 @@ static void a_moment_that_has_passed_is_a_conflict(void **state)
 static void a_rebasing_service_takes_events_of_passed_moments(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON | QUIPU_SERVICE_REBASE);
-    quipu_session_head first = QUIPU_SESSION_HEAD_INIT;
-    quipu_session_head second = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity first = QUIPU_LIVE_IDENTITY_INIT;
+    quipu_live_identity second = QUIPU_LIVE_IDENTITY_INIT;
 
     (void)state;
     quipu_live_free(adk_create(world, "u", "s", NULL));
-    first = second = *snapshot(world, "s").head;
+    first = second = *snapshot(world, "s").identity;
     T_OK(append(world, &first, adk_says(world, "e1", "user", "a", 10.0), NULL));
     T_OK(append(world, &second, adk_says(world, "e2", "user", "b", 11.0), NULL));
-    assert_int_equal(second.revision, snapshot(world, "s").head->revision);
+    assert_int_equal(second.revision, snapshot(world, "s").identity->revision);
     assert_int_equal(second.last_update_time.s, 11);
     assert_int_equal(snapshot(world, "s").count, 2);
     adk_close(world);
@@ -149,12 +149,12 @@ static void a_repeat_moves_the_head_over_its_own_event_only(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
-    quipu_session_head mine = QUIPU_SESSION_HEAD_INIT;
-    quipu_session_head other = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity mine = QUIPU_LIVE_IDENTITY_INIT;
+    quipu_live_identity other = QUIPU_LIVE_IDENTITY_INIT;
 
     (void)state;
     quipu_live_free(adk_create(world, "u", "s", NULL));
-    mine = other = *snapshot(world, "s").head;
+    mine = other = *snapshot(world, "s").identity;
     T_OK(append(world, &other, adk_says(world, "e1", "user", "a", 10.0), NULL));
     /* As if the answer to e1 had been lost: all that happened is e1. */
     T_OK(append(world, &mine, adk_says(world, "e1", "user", "a", 10.0), &result));
@@ -162,7 +162,7 @@ static void a_repeat_moves_the_head_over_its_own_event_only(void **state)
     assert_int_equal(mine.revision, other.revision);
     assert_int_equal(mine.last_update_time.s, 10);
     T_OK(append(world, &mine, adk_says(world, "e2", "user", "b", 11.0), NULL));
-    other = *snapshot(world, "s").head;
+    other = *snapshot(world, "s").identity;
     T_OK(append(world, &other, adk_says(world, "x", "bot", "unseen", 12.0), NULL));
     T_OK(append(world, &mine, adk_says(world, "e2", "user", "b", 11.0), &result));
     assert_true(result.repeated);
@@ -176,17 +176,17 @@ static void what_is_missing_is_misuse(void **state)
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
 
     (void)state;
     T_STATUS(t_live_snapshot(NULL, &world->arena, &got, NULL), QUIPU_MISUSE);
     T_STATUS(t_live_snapshot(session, NULL, &got, NULL), QUIPU_MISUSE);
     T_STATUS(t_live_snapshot(session, &world->arena, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(append(world, NULL, "{}", NULL), QUIPU_MISUSE);
-    head = *snapshot(world, "s").head;
-    T_STATUS(append(world, &head, "[]", NULL), QUIPU_INVALID);
-    T_OK(append(world, &head, "{\"id\":\"p\",\"partial\":true}", NULL));
-    assert_int_equal(snapshot(world, "s").head->revision, head.revision);
+    identity = *snapshot(world, "s").identity;
+    T_STATUS(append(world, &identity, "[]", NULL), QUIPU_INVALID);
+    T_OK(append(world, &identity, "{\"id\":\"p\",\"partial\":true}", NULL));
+    assert_int_equal(snapshot(world, "s").identity->revision, identity.revision);
     quipu_live_free(session);
     adk_close(world);
 }

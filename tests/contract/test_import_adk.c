@@ -20,7 +20,7 @@ static void import_check_whole(quipu_store *store)
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
 
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
 }
 
@@ -133,7 +133,7 @@ static void a_dry_run_reports_and_changes_nothing(void **state)
     world = adk_open(QUIPU_SERVICE_GO);
     options.flags = QUIPU_SOURCE_DRY_RUN;
     const quipu_source_report reported = import_ok(world->store, path, &options);
-    T_OK(quipu_store_stats(world->store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(world->store, NULL, NULL, &stats, &err));
     assert_int_equal(stats.sessions, 0);
     assert_int_equal(stats.commits, 0);
     const quipu_source_report done = import_ok(world->store, path, NULL);
@@ -390,7 +390,7 @@ static void a_corrupted_file_imports_nothing(void **state)
         t_file_write(broken, copy, size);
         free(copy);
         if (quipu_source_import(store, broken, NULL, NULL, NULL, &err) != QUIPU_OK) {
-            T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+            T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
             assert_int_equal(stats.sessions, 0);
             assert_true(strlen(err.message) > 10);
             refused++;

@@ -47,7 +47,7 @@ static quipu_store *chat_in(const char *fixture, quipu_source_kind kind, int64_t
     chat_file(fixture, copy);
     dry.flags = QUIPU_SOURCE_DRY_RUN;
     const quipu_source_report would = import_ok(store, path, &dry);
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     assert_int_equal(stats.sessions, 0);
     const quipu_source_report report = import_ok(store, path, NULL);
     assert_memory_equal(&would, &report, sizeof(report));

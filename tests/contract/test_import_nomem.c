@@ -28,7 +28,7 @@ static void import_body(void *ctx)
     } else {
         assert_true(status == QUIPU_NOMEM || status == QUIPU_LIMIT);
     }
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
     quipu_close(store);
     t_fault_pause(false);

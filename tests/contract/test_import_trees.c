@@ -271,7 +271,7 @@ static void flipped_bytes_bring_in_nothing_or_what_the_file_says(void **state)
         bytes[at] = was;
         const quipu_status status =
             quipu_source_import(world->store, broken, NULL, NULL, &report, &err);
-        T_OK(quipu_store_stats(world->store, NULL, &stats, NULL));
+        T_OK(quipu_store_stats(world->store, NULL, NULL, &stats, NULL));
         if (status == QUIPU_OK) {
             assert_int_equal(report.messages + report.orphans, 12);
             assert_int_equal(stats.messages, report.messages);

@@ -4,6 +4,7 @@
  * stored, on both. */
 #include "contract/batch_t.h"
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -266,13 +267,13 @@ static void own_update(quipu_store *store)
 
 static void own_compact(quipu_store *store)
 {
-    T_OK(quipu_session_compact(store, QUIPU_STR("a"), 3, QUIPU_STR("sum"), NULL, NULL, NULL));
+    T_OK(quipu_session_compact(store, QUIPU_STR("a"), T_COMPACT(3, QUIPU_STR("sum")), NULL, NULL,
+                               NULL));
 }
 
 static void own_uncompact(quipu_store *store)
 {
-    T_OK(quipu_session_compact(store, QUIPU_STR("a"), QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0},
-                               NULL, NULL, NULL));
+    T_OK(quipu_session_compact(store, QUIPU_STR("a"), T_COMPACT_UNDO, NULL, NULL, NULL));
 }
 
 static void own_prune(quipu_store *store)
@@ -308,7 +309,7 @@ static void own_sweep(quipu_store *store)
 
 static void own_repair(quipu_store *store)
 {
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, NULL));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, NULL, NULL));
 }
 
 static void own_memory(quipu_store *store)

@@ -2,6 +2,7 @@
  * message of its number, no number is given twice, and every row says what its messages say. Runs
  * under TSan. */
 #include "contract/batch_t.h"
+#include "lib/short.h"
 
 #define STORES 2
 #define THREADS 4 /* of each store */
@@ -99,8 +100,9 @@ static quipu_status actor_update(actor *self, int session, quipu_error *err)
 static quipu_status actor_compact(actor *self, int session, quipu_error *err)
 {
     const int64_t covers_to = 1 + (int64_t)t_random_below(&self->chance, 100);
-    quipu_status status = quipu_session_compact(self->store, quipu_cstr(keys[session]), covers_to,
-                                                QUIPU_STR("all before"), NULL, NULL, err);
+    quipu_status status =
+        quipu_session_compact(self->store, quipu_cstr(keys[session]),
+                              T_COMPACT(covers_to, QUIPU_STR("all before")), NULL, NULL, err);
 
     if (status == QUIPU_OK && session >= KEPT) {
         status = quipu_session_prune(self->store, quipu_cstr(keys[session]), NULL, NULL, err);

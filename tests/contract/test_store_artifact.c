@@ -1,6 +1,7 @@
 /* Artifacts: versions of named blobs, of sessions and users; the same content once; gone with their
  * owner. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <quipu/artifact.h>
 
@@ -49,7 +50,7 @@ static void check_text(quipu_store *store, quipu_artifact_query query, const cha
     quipu_error err = {0};
     quipu_status status;
 
-    query.flags |= QUIPU_ARTIFACT_BYTES;
+    query.flags |= QUIPU_ARTIFACT_FIND_BYTES;
     status = quipu_artifact_find(store, &query, NULL, &list, &err);
     if (expected == NULL) {
         assert_int_equal(status, QUIPU_NOT_FOUND);
@@ -114,7 +115,7 @@ static void versions_are_numbered_from_0(void **state)
     check_text(store, query, "one");
     query.version = 2;
     check_text(store, query, NULL);
-    query.flags = QUIPU_ARTIFACT_VERSIONS;
+    query.flags = QUIPU_ARTIFACT_FIND_VERSIONS;
     check_names(store, query, "a.txt.0 a.txt.1");
     mt_clean(store);
 }
@@ -190,7 +191,7 @@ static void the_same_content_is_stored_once_for_a_user(void **state)
     assert_int_equal(blobs(path), 1);
     (void)save(store, "eve", "s", "a", "same"); /* of another user: nothing is shared */
     assert_int_equal(blobs(path), 2);
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     assert_int_equal(stats.artifacts, 4);
     assert_int_equal(stats.artifact_bytes, 8);
     mt_clean(store);
@@ -552,7 +553,7 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(try(store, (quipu_artifact){.kind = QUIPU_ARTIFACT_TEXT, .data = {"\xff", 1}}),
                      QUIPU_INVALID);
     assert_int_equal(try(store, (quipu_artifact){.kind = (quipu_artifact_kind)9}), QUIPU_INVALID);
-    query.flags = QUIPU_ARTIFACT_BYTES;
+    query.flags = QUIPU_ARTIFACT_FIND_BYTES;
     assert_int_equal(quipu_artifact_find(store, &query, NULL, &list, NULL), QUIPU_MISUSE);
     query = (quipu_artifact_query)QUIPU_ARTIFACT_QUERY_INIT;
     assert_int_equal(quipu_artifact_find(store, &query, NULL, &list, NULL), QUIPU_MISUSE);
@@ -578,14 +579,14 @@ static void verify_finds_what_belongs_to_nothing(void **state)
     T_OK(qp_artifact_delete(db, &(qp_artifact_where){.name = ent_eq(QUIPU_STR("a"))}, NULL, NULL));
     ent_close(db);
     assert_int_equal(mt_verify(store).count, 1); /* bytes that no artifact has */
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, NULL));
     assert_int_equal(verified.repaired, 1);
     assert_int_equal(blobs(path), 1);
     db = et_connect(path, 1000);
     T_OK(qp_blob_delete(db, &(qp_blob_where){.user_id = ent_eq(QUIPU_STR("ana"))}, NULL, NULL));
     ent_close(db);
     assert_int_equal(mt_verify(store).count, 1); /* an artifact without its bytes */
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, NULL));
     mt_clean(store);
     quipu_close(store);
 }

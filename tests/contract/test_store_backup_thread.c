@@ -100,7 +100,7 @@ static void copies_made_while_threads_write_are_whole(void **state)
         mt_clean(other);
         quipu_close(other);
         mt_free(&stream);
-        T_OK(quipu_store_verify(shared.store, 0, NULL, NULL, NULL, &verified, &err));
+        T_OK(quipu_store_verify(shared.store, NULL, NULL, &verified, &err));
         assert_int_equal(verified.problems, 0);
         T_OK(t_session_erase(shared.store, QUIPU_STR("nobody"), 0, NULL, NULL, &err));
     }

@@ -392,7 +392,7 @@ static void reader_without_a_connection_waits_no_longer_than_its_deadline(void *
     T_STATUS(self.cancelled, QUIPU_CANCELLED);
     T_STATUS(self.writer, QUIPU_OK);
     T_STATUS(st_get_status(store, "k"), QUIPU_OK);
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     assert_int_equal(stats.readers, 1);
     quipu_close(store);
 }

@@ -12,7 +12,7 @@ static quipu_checksums sc_state(quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
 
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     return stats.checksums;
 }
 
@@ -132,7 +132,7 @@ static void sc_whole(quipu_store *store)
     T_OK(quipu_search(store, &options, NULL, &results, NULL));
     assert_int_equal(results->hits.count, 1);
     quipu_free(results);
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
 }
 
@@ -220,7 +220,7 @@ static void a_store_that_another_program_wrote_to_works_and_is_sealed_again(void
     store = st_open(path);
     assert_int_equal(sc_state(store), QUIPU_CHECKSUMS_STALE);
     (void)st_append(store, "a", "and on");
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     T_OK(quipu_store_update(store,
                             &(quipu_store_patch){.struct_size = sizeof(quipu_store_patch),

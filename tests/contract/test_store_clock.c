@@ -54,7 +54,8 @@ static void no_write_shortens_a_life_when_the_clock_steps_back(void **state)
     patch.set = QUIPU_SET_TITLE;
     patch.title = QUIPU_STR("t");
     T_OK(quipu_session_update(store, QUIPU_STR("s"), &patch, NULL, NULL, &err));
-    T_OK(quipu_session_compact(store, QUIPU_STR("s"), 1, QUIPU_STR("short"), NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("s"), T_COMPACT(1, QUIPU_STR("short")), NULL, NULL,
+                               &err));
     assert_int_equal(quipu_time_cmp(expiry_of(store, "s"), before), 0);
     qp_time_step(0);
     assert_int_equal(st_get_status(store, "s"), QUIPU_OK);
@@ -169,10 +170,10 @@ static void verify_ends_at_its_default_deadline(void **state)
     st_create(store, "a");
     st_create(store, "b");
     call.progress = an_hour_passes;
-    T_STATUS(quipu_store_verify(store, 0, NULL, NULL, &call, NULL, &err), QUIPU_BUSY);
+    T_STATUS(quipu_store_verify(store, NULL, &call, NULL, &err), QUIPU_BUSY);
     qp_clock_step(0);
     call.deadline_ms = -1;
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, &call, NULL, &err));
+    T_OK(quipu_store_verify(store, NULL, &call, NULL, &err));
 }
 
 int main(void)

@@ -6,7 +6,8 @@
 
 static quipu_status compact(quipu_store *store, int64_t covers_to, quipu_error *err)
 {
-    return quipu_session_compact(store, KEY, covers_to, QUIPU_STR("sum"), NULL, NULL, err);
+    return quipu_session_compact(store, KEY, T_COMPACT(covers_to, QUIPU_STR("sum")), NULL, NULL,
+                                 err);
 }
 
 static void view_begins_with_the_summary_and_the_originals_stay(void **state)
@@ -50,8 +51,7 @@ static void second_compaction_covers_the_view_of_the_first(void **state)
     assert_int_equal(quipu_message_at(got->messages, 9)->covers_to, 7);
     assert_int_equal(quipu_message_at(got->messages, 9)->replaces, 5);
     quipu_free(got);
-    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err));
     HT_VIEW(self->store, "k", "5 3 4 6 7 8 9");
 }
 
@@ -63,12 +63,10 @@ static void undone_compaction_gives_the_view_from_before(void **state)
     st_create(self->store, "k");
     ht_script(self->store, "k", "uaua");
     assert_int_equal(ht_compact(self->store, "k", 2, "one"), 5);
-    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err));
     HT_VIEW(self->store, "k", "1 2 3 4");
     HT_ALL(self->store, "k", "1 2 3 4 5");
-    T_STATUS(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                                   NULL, &err),
+    T_STATUS(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err),
              QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "no compaction"));
     assert_int_equal(ht_compact(self->store, "k", 3, "again"), 6);
@@ -89,8 +87,7 @@ static void compaction_moves_revision_and_numbers_like_an_append(void **state)
     assert_int_equal(after.next_seq, 4);
     assert_int_equal(after.message_count, 3);
     assert_int_equal(after.token_count, before.token_count);
-    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err));
     assert_int_equal(ht_info(self->store, "k").revision, before.revision + 2);
 }
 
@@ -142,7 +139,8 @@ static void call_is_not_parted_from_an_answer_that_came_later(void **state)
     st_create(self->store, "k");
     ht_script(self->store, "k", "umatamt");
     for (int64_t to = 2; to <= 3; to++) {
-        T_STATUS(quipu_session_compact(self->store, KEY, to, QUIPU_STR("sum"), NULL, NULL, &err),
+        T_STATUS(quipu_session_compact(self->store, KEY, T_COMPACT(to, QUIPU_STR("sum")), NULL,
+                                       NULL, &err),
                  QUIPU_INVALID);
     }
     assert_int_equal(ht_compact(self->store, "k", 1, "before the call"), 8);
@@ -178,14 +176,43 @@ static void border_looks_so_far_for_an_answer_and_no_farther(void **state)
 
     ht_far_pair(self->store, "near", QUIPU_PAIR_REACH);
     ht_far_pair(self->store, "far", QUIPU_PAIR_REACH + 1);
-    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("near"), 2, QUIPU_STR("sum"), NULL, NULL,
-                                   &err),
+    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("near"), T_COMPACT(2, QUIPU_STR("sum")),
+                                   NULL, NULL, &err),
              QUIPU_INVALID);
-    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("near"), QUIPU_PAIR_REACH + 1,
-                                   QUIPU_STR("sum"), NULL, NULL, &err),
+    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("near"),
+                                   T_COMPACT(QUIPU_PAIR_REACH + 1, QUIPU_STR("sum")), NULL, NULL,
+                                   &err),
              QUIPU_INVALID);
     assert_true(ht_compact(self->store, "far", QUIPU_PAIR_REACH + 2, "sum") > 0);
     assert_true(ht_compact(self->store, "near", QUIPU_PAIR_REACH + 2, "sum") > 0);
+}
+
+/* An undo that names a summary is a compaction that somebody got wrong: nothing is undone. */
+static void options_are_a_compaction_or_an_undo(void **state)
+{
+    ht_store *self = *state;
+    const quipu_compact_options wrong[] = {
+        {.flags = QUIPU_COMPACT_UNDO, .summary = QUIPU_STR("sum")},
+        {.flags = QUIPU_COMPACT_UNDO, .covers_to = 1},
+        {.flags = QUIPU_COMPACT_UNDO << 1, .covers_to = 1, .summary = QUIPU_STR("sum")},
+    };
+    quipu_history *history = NULL;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "ua");
+    T_OK(quipu_session_compact(self->store, KEY, T_COMPACT(1, QUIPU_STR("sum")), NULL, NULL, &err));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        quipu_compact_options options = wrong[i];
+
+        options.struct_size = (uint32_t)sizeof(options);
+        T_STATUS(quipu_session_compact(self->store, KEY, &options, NULL, NULL, &err), QUIPU_MISUSE);
+    }
+    T_STATUS(quipu_session_compact(self->store, KEY, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_session_compact(self->store, KEY, &wrong[0], NULL, NULL, &err), QUIPU_MISUSE);
+    T_OK(quipu_session_get(self->store, KEY, NULL, NULL, &history, &err));
+    assert_int_equal(history->session->compacted_seq, 3);
+    quipu_free(history);
 }
 
 static void summary_must_be_text(void **state)
@@ -195,13 +222,16 @@ static void summary_must_be_text(void **state)
 
     st_create(self->store, "k");
     ht_script(self->store, "k", "ua");
-    T_STATUS(quipu_session_compact(self->store, KEY, 1, QUIPU_STR(""), NULL, NULL, &err),
+    T_STATUS(quipu_session_compact(self->store, KEY, T_COMPACT(1, QUIPU_STR("")), NULL, NULL, &err),
              QUIPU_INVALID);
-    T_STATUS(quipu_session_compact(self->store, KEY, 1, (quipu_str){NULL, 0}, NULL, NULL, &err),
+    T_STATUS(quipu_session_compact(self->store, KEY, T_COMPACT(1, (quipu_str){NULL, 0}), NULL, NULL,
+                                   &err),
              QUIPU_INVALID);
-    T_STATUS(quipu_session_compact(self->store, KEY, 1, QUIPU_STR("a\xff"), NULL, NULL, &err),
-             QUIPU_INVALID);
-    T_OK(quipu_session_compact(self->store, KEY, 1, (quipu_str){"a\0b", 3}, NULL, NULL, &err));
+    T_STATUS(
+        quipu_session_compact(self->store, KEY, T_COMPACT(1, QUIPU_STR("a\xff")), NULL, NULL, &err),
+        QUIPU_INVALID);
+    T_OK(quipu_session_compact(self->store, KEY, T_COMPACT(1, (quipu_str){"a\0b", 3}), NULL, NULL,
+                               &err));
     quipu_history *got = st_get(self->store, "k", NULL);
     assert_int_equal(quipu_message_at(got->messages, 2)->content.n, 3);
     assert_memory_equal(quipu_message_at(got->messages, 2)->content.p, "a\0b", 3);
@@ -270,8 +300,7 @@ static void pages_of_a_view_are_full_wherever_summaries_stand(void **state)
     st_create(self->store, "k");
     ht_script(self->store, "k", "uaua");
     assert_int_equal(ht_compact(self->store, "k", 2, "undone"), 5);
-    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err));
     ht_script(self->store, "k", "ua");
     assert_int_equal(ht_compact(self->store, "k", 2, "sum"), 8);
     HT_VIEW(self->store, "k", "8 3 4 6 7");
@@ -362,16 +391,14 @@ static void pruned_compaction_cannot_be_undone(void **state)
     ht_script(self->store, "k", "uaua");
     assert_int_equal(ht_compact(self->store, "k", 2, "one"), 5);
     T_OK(quipu_session_prune(self->store, KEY, NULL, NULL, &err));
-    T_STATUS(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                                   NULL, &err),
+    T_STATUS(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err),
              QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "removed"));
     HT_VIEW(self->store, "k", "5 3 4");
     /* One on top of it can, down to the summary that was pruned. */
     assert_int_equal(ht_compact(self->store, "k", 3, "two"), 6);
     HT_VIEW(self->store, "k", "6 4");
-    T_OK(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err));
     HT_VIEW(self->store, "k", "5 3 4");
 }
 
@@ -405,16 +432,14 @@ static void missing_and_expired_sessions_differ(void **state)
     quipu_error err = {0};
 
     T_STATUS(compact(self->store, 1, &err), QUIPU_NOT_FOUND);
-    T_STATUS(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                                   NULL, &err),
+    T_STATUS(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err),
              QUIPU_NOT_FOUND);
     T_STATUS(quipu_session_prune(self->store, KEY, NULL, NULL, &err), QUIPU_NOT_FOUND);
     values.ttl_ms = 1;
     T_OK(quipu_session_create(self->store, &values, NULL, NULL, &err));
     st_nap();
     T_STATUS(compact(self->store, 1, &err), QUIPU_EXPIRED);
-    T_STATUS(quipu_session_compact(self->store, KEY, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL,
-                                   NULL, &err),
+    T_STATUS(quipu_session_compact(self->store, KEY, T_COMPACT_UNDO, NULL, NULL, &err),
              QUIPU_EXPIRED);
     T_STATUS(quipu_session_prune(self->store, KEY, NULL, NULL, &err), QUIPU_EXPIRED);
 }
@@ -495,6 +520,7 @@ int main(void)
         HT_TEST(call_is_not_parted_from_an_answer_that_came_later),
         HT_TEST(border_does_not_part_what_ids_join),
         HT_TEST(border_looks_so_far_for_an_answer_and_no_farther),
+        HT_TEST(options_are_a_compaction_or_an_undo),
         HT_TEST(summary_must_be_text),
         HT_TEST(only_compact_makes_summaries),
         HT_TEST(view_can_be_read_in_ranges),

@@ -177,7 +177,7 @@ static void copy_that_was_cut_is_completed_by_the_next(void **state)
     T_STATUS(quipu_store_copy(store, target, &options, &call, &copied, &err), QUIPU_CANCELLED);
     assert_int_equal(copied.bytes, 0);
     mt_clean(target);
-    T_OK(quipu_store_stats(target, NULL, &stats, &err));
+    T_OK(quipu_store_stats(target, NULL, NULL, &stats, &err));
     assert_in_range(stats.sessions, 1, SESSIONS - 1);
 
     heard.at_lines = heard.lines = 0;

@@ -90,14 +90,14 @@ static void everything_works_on_an_encrypted_store(void **state)
         (void)st_append(store, "one", PLANTED " and searched");
     }
     assert_int_equal(en_files(folder), 3);
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     assert_int_equal(stats.messages, 50);
     quipu_close(store);
     assert_int_equal(key.asked, 1);
     assert_int_equal(en_files(folder), 1);
     store = en_open(path, &key);
     stats = (quipu_stats)QUIPU_STATS_INIT;
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     assert_int_equal(stats.messages, 50);
     quipu_close(store);
 }

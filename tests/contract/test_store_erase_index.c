@@ -34,7 +34,7 @@ static int64_t unindexed(quipu_store *store)
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error err = {0};
 
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     return stats.unindexed;
 }
 

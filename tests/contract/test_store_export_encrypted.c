@@ -67,10 +67,12 @@ static quipu_status xe_try_import(quipu_store *store, mt_stream *stream, const c
 static quipu_status xe_compare(quipu_store *store, mt_stream *stream, const char *key,
                                quipu_compared *compared, quipu_error *reterr)
 {
-    compared->encryption_key = key != NULL ? st_give_key : NULL;
-    compared->encryption_key_ctx = (void *)(uintptr_t)key;
+    quipu_verify_against_options options = QUIPU_VERIFY_AGAINST_OPTIONS_INIT;
+
+    options.encryption_key = key != NULL ? st_give_key : NULL;
+    options.encryption_key_ctx = (void *)(uintptr_t)key;
     stream->at = 0;
-    return quipu_store_verify_against(store, mt_read, stream, NULL, NULL, NULL, compared, reterr);
+    return quipu_store_verify_against(store, &options, mt_read, stream, NULL, compared, reterr);
 }
 
 static mt_stream xe_copy(const mt_stream *stream)
@@ -115,7 +117,7 @@ static void xe_refuses(mt_stream *stream, const char *key, quipu_status expected
         fail_msg("%s: %s, not %s: %s", quipu_status_name(status), err.message,
                  quipu_status_name(expected), says);
     }
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     assert_int_equal(stats.sessions, 0);
     T_STATUS(xe_compare(store, stream, key, &compared, &err), expected);
     assert_non_null(strstr(err.message, says));
@@ -148,7 +150,6 @@ static void an_encrypted_export_comes_back_byte_for_byte(void **state)
         assert_memory_equal(back.p, plain.p, plain.n);
         T_OK(xe_compare(store, &sealed, forms[i].key, &compared, NULL));
         assert_int_equal(compared.proved, 2);
-        assert_true(compared.encryption_key == st_give_key);
         mt_free(&plain);
         mt_free(&sealed);
         mt_free(&back);

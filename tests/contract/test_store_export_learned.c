@@ -38,7 +38,7 @@ static int64_t factor_of(quipu_store *store, const char *model)
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
 
-    T_OK(quipu_model_factor_get(store, quipu_cstr(model), NULL, NULL, &factor, NULL));
+    T_OK(quipu_model_factor_learn(store, quipu_cstr(model), NULL, NULL, &factor, NULL));
     return factor.ppm;
 }
 
@@ -135,16 +135,16 @@ static void factor_of_a_probe_is_in_no_export_and_no_copy(void **state)
     quipu_store *other = st_open(":memory:");
     mt_stream stream;
 
-    T_OK(quipu_model_factor_get(store, QUIPU_STR(QUIPU_FACTOR_PROBE "healthz"),
-                                &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                      .estimated = 100,
-                                                      .reported = 200},
-                                NULL, NULL, NULL));
-    T_OK(quipu_model_factor_get(store, QUIPU_STR("quip"),
-                                &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                      .estimated = 100,
-                                                      .reported = 200},
-                                NULL, NULL, NULL));
+    T_OK(quipu_model_factor_learn(store, QUIPU_STR(QUIPU_FACTOR_PROBE "healthz"),
+                                  &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                        .estimated = 100,
+                                                        .reported = 200},
+                                  NULL, NULL, NULL));
+    T_OK(quipu_model_factor_learn(store, QUIPU_STR("quip"),
+                                  &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                        .estimated = 100,
+                                                        .reported = 200},
+                                  NULL, NULL, NULL));
     assert_int_equal(factor_of(store, QUIPU_FACTOR_PROBE "healthz"), 2 * QUIPU_FACTOR_ONE);
     stream = mt_export(store, NULL);
     assert_null(strstr(stream.p, "healthz"));

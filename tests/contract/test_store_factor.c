@@ -10,7 +10,7 @@ static quipu_model_factor factor_get(quipu_store *store, const char *model)
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
 
-    T_OK(quipu_model_factor_get(store, quipu_cstr(model), NULL, NULL, &factor, NULL));
+    T_OK(quipu_model_factor_learn(store, quipu_cstr(model), NULL, NULL, &factor, NULL));
     return factor;
 }
 
@@ -19,11 +19,11 @@ static quipu_model_factor factor_learn(quipu_store *store, const char *model, in
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
 
-    T_OK(quipu_model_factor_get(store, quipu_cstr(model),
-                                &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                      .estimated = estimated,
-                                                      .reported = reported},
-                                NULL, &factor, NULL));
+    T_OK(quipu_model_factor_learn(store, quipu_cstr(model),
+                                  &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                        .estimated = estimated,
+                                                        .reported = reported},
+                                  NULL, &factor, NULL));
     return factor;
 }
 
@@ -89,22 +89,23 @@ static void names_are_limited_and_must_be_there(void **state)
     assert_int_equal(factor_learn(*state, name, 1000, 1100).samples, 1);
     name[QUIPU_MODEL_NAME_MAX] = 'm';
     name[QUIPU_MODEL_NAME_MAX + 1] = '\0';
-    T_STATUS(quipu_model_factor_get(*state, quipu_cstr(name), NULL, NULL, &factor, NULL),
+    T_STATUS(quipu_model_factor_learn(*state, quipu_cstr(name), NULL, NULL, &factor, NULL),
              QUIPU_LIMIT);
-    T_STATUS(quipu_model_factor_get(*state, QUIPU_STR(""), NULL, NULL, &factor, NULL),
+    T_STATUS(quipu_model_factor_learn(*state, QUIPU_STR(""), NULL, NULL, &factor, NULL),
              QUIPU_MISUSE);
-    T_STATUS(quipu_model_factor_get(*state, QUIPU_STR("m"), NULL, NULL, NULL, NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_model_factor_get(*state, QUIPU_STR("m"),
-                                    &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                          .estimated = 100,
-                                                          .reported = 0},
-                                    NULL, NULL, NULL),
+    T_STATUS(quipu_model_factor_learn(*state, QUIPU_STR("m"), NULL, NULL, NULL, NULL),
              QUIPU_MISUSE);
-    T_STATUS(quipu_model_factor_get(*state, QUIPU_STR("m"),
-                                    &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                          .estimated = -1,
-                                                          .reported = 100},
-                                    NULL, NULL, NULL),
+    T_STATUS(quipu_model_factor_learn(
+                 *state, QUIPU_STR("m"),
+                 &(quipu_model_report){
+                     .struct_size = sizeof(quipu_model_report), .estimated = 100, .reported = 0},
+                 NULL, NULL, NULL),
+             QUIPU_MISUSE);
+    T_STATUS(quipu_model_factor_learn(
+                 *state, QUIPU_STR("m"),
+                 &(quipu_model_report){
+                     .struct_size = sizeof(quipu_model_report), .estimated = -1, .reported = 100},
+                 NULL, NULL, NULL),
              QUIPU_MISUSE);
 }
 
@@ -153,11 +154,11 @@ static int factor_child(const char *path)
         return 2;
     }
     for (int i = 0; i < FACTOR_REPORTS; i++) {
-        if (quipu_model_factor_get(store, QUIPU_STR("m"),
-                                   &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                         .estimated = 1000,
-                                                         .reported = 1250},
-                                   NULL, NULL, NULL) != QUIPU_OK) {
+        if (quipu_model_factor_learn(
+                store, QUIPU_STR("m"),
+                &(quipu_model_report){
+                    .struct_size = sizeof(quipu_model_report), .estimated = 1000, .reported = 1250},
+                NULL, NULL, NULL) != QUIPU_OK) {
             return 3;
         }
     }
@@ -204,11 +205,11 @@ static void read_only_store_reads_and_does_not_learn(void **state)
     T_OK(quipu_open(path, &options, &reader, NULL));
     assert_int_equal(factor_get(reader, "m").ppm, 2000000);
     assert_true(
-        quipu_model_factor_get(reader, QUIPU_STR("m"),
-                               &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                     .estimated = 1000,
-                                                     .reported = 1250},
-                               NULL, NULL, NULL) != QUIPU_OK);
+        quipu_model_factor_learn(reader, QUIPU_STR("m"),
+                                 &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                       .estimated = 1000,
+                                                       .reported = 1250},
+                                 NULL, NULL, NULL) != QUIPU_OK);
     quipu_close(reader);
     quipu_close(store);
 }

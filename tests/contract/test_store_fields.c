@@ -5,6 +5,7 @@
  * that counts others, a text of a form of its own), fields_belongings() sets a sound one. The tests
  * of the bindings enumerate the views: fields_test.go, test_fields.py, verbs.test.js. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include "ent/patch.h"
 #include "ent/row.h"
@@ -433,7 +434,7 @@ static void verify_finds_every_own_field_of_a_hidden_session(void **state)
             strstr(heard.text, field->name) == NULL) {
             fail_msg("%s: %d problems: %s", field->name, heard.count, heard.text);
         }
-        T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
+        T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, NULL));
         assert_int_equal(verified.repaired, 1);
         mt_clean(store);
     }

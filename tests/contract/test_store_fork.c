@@ -495,8 +495,7 @@ static void compaction_within_the_shared_past_holds_in_the_fork(void **state)
     HT_VIEW(self->store, "between", "5 3 4 6 7");
     HT_VIEW(self->store, "before", "1 2 3 4");
     /* Either side undoes and prunes for itself. */
-    T_OK(quipu_session_compact(self->store, QUIPU_STR("after"), QUIPU_COMPACT_UNDO,
-                               (quipu_str){NULL, 0}, NULL, NULL, &err));
+    T_OK(quipu_session_compact(self->store, QUIPU_STR("after"), T_COMPACT_UNDO, NULL, NULL, &err));
     HT_VIEW(self->store, "after", "5 3 4 6 7");
     T_OK(quipu_session_prune(self->store, QUIPU_STR("p"), NULL, NULL, &err));
     HT_ALL(self->store, "p", "5 6 7 8");

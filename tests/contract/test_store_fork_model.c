@@ -614,8 +614,8 @@ static void do_compact(model *m, int at)
     }
     bool good = to >= view_from(s) && to < s->next_seq && !parts(view, n, border);
     free(view);
-    T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)), to, QUIPU_STR("summary"),
-                                   NULL, &seq, &err),
+    T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)),
+                                   T_COMPACT(to, QUIPU_STR("summary")), NULL, &seq, &err),
              good ? QUIPU_OK : QUIPU_INVALID);
     if (good) {
         assert_int_equal(seq, s->next_seq);
@@ -634,8 +634,8 @@ static void do_uncompact(model *m, int at)
     bool good = summary != NULL && summary->covers_to >= first_seq(s);
     quipu_error err = {0};
 
-    T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)), QUIPU_COMPACT_UNDO,
-                                   (quipu_str){NULL, 0}, NULL, NULL, &err),
+    T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)), T_COMPACT_UNDO, NULL,
+                                   NULL, &err),
              good ? QUIPU_OK : QUIPU_NOT_FOUND);
     if (good) {
         s->compact_seq = summary->replaces >= first_seq(s) ? summary->replaces : 0;
@@ -835,7 +835,7 @@ static void check_expired(const model *m, quipu_str key)
     T_STATUS(
         quipu_message_append(m->plain, key, quipu_messages_of(&message, 1), NULL, NULL, NULL, NULL),
         QUIPU_EXPIRED);
-    T_STATUS(quipu_session_compact(m->plain, key, 1, QUIPU_STR("summary"), NULL, NULL, NULL),
+    T_STATUS(quipu_session_compact(m->plain, key, T_COMPACT(1, QUIPU_STR("s")), NULL, NULL, NULL),
              QUIPU_EXPIRED);
     T_STATUS(quipu_session_prune(m->plain, key, NULL, NULL, NULL), QUIPU_EXPIRED);
     T_STATUS(t_session_rewind(m->plain, key, 0, QUIPU_STR("late"), NULL, NULL), QUIPU_EXPIRED);
@@ -962,7 +962,7 @@ static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_
         depth = m.sessions[i].depth > depth ? m.sessions[i].depth : depth;
     }
     quipu_verified verified = QUIPU_VERIFIED_INIT;
-    T_OK(quipu_store_verify(m.plain, 0, say_problem, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(m.plain, T_VERIFY(0, say_problem, NULL), NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
     print_message("%lld steps: %d sessions, %d alive, depth %d, %lld rows\n", (long long)steps,
                   m.count, alive, depth, (long long)m.rows);

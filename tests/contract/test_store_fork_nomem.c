@@ -1,6 +1,7 @@
 /* Every allocation of the library failed, once and from then on, in the calls about long histories:
  * the right error, nothing half done, nothing leaked, and the next call works. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #define P QUIPU_STR("p")
 #define F QUIPU_STR("f")
@@ -53,7 +54,7 @@ static void done_fork(quipu_store *store)
 
 static quipu_status run_compact(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_compact(store, F, 9, QUIPU_STR("more"), NULL, NULL, err);
+    return quipu_session_compact(store, F, T_COMPACT(9, QUIPU_STR("more")), NULL, NULL, err);
 }
 
 static void done_compact(quipu_store *store)
@@ -63,8 +64,7 @@ static void done_compact(quipu_store *store)
 
 static quipu_status run_uncompact(quipu_store *store, quipu_error *err)
 {
-    return quipu_session_compact(store, F, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
-                                 err);
+    return quipu_session_compact(store, F, T_COMPACT_UNDO, NULL, NULL, err);
 }
 
 static void done_uncompact(quipu_store *store)

@@ -1,6 +1,7 @@
 /* Threads that fork, append, read windows and delete, while others compact, prune and cap what they
  * share: nobody fails, every view is whole, and nothing is left behind. Runs under TSan. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #include <pthread.h>
 
@@ -120,8 +121,9 @@ static void *worker_grow(void *arg)
             return failed(self, &err, "");
         }
         if (i % 40 == 39 &&
-            (quipu_session_compact(self->store, QUIPU_STR("p"), appended.first_seq - 61,
-                                   QUIPU_STR("sum"), NULL, NULL, &err) != QUIPU_OK ||
+            (quipu_session_compact(self->store, QUIPU_STR("p"),
+                                   T_COMPACT(appended.first_seq - 61, QUIPU_STR("sum")), NULL, NULL,
+                                   &err) != QUIPU_OK ||
              quipu_session_prune(self->store, QUIPU_STR("p"), NULL, NULL, &err) != QUIPU_OK)) {
             return failed(self, &err, "");
         }

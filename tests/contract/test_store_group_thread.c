@@ -400,7 +400,7 @@ static quipu_stats crowd_run(size_t count)
     st_check_whole(history);
     assert_int_equal(history->messages.count, count);
     quipu_free(history);
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     quipu_close(store);
     return stats;
 }
@@ -560,7 +560,7 @@ static void callers_of_one_commit_fare_as_one_after_another(void **state)
     atomic_store(&t_pg_calm, true); /* it counts commits */
     st_create(store, "a");
     st_create(store, "b");
-    T_OK(quipu_store_stats(store, NULL, &before, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &before, NULL));
     const void *last = NULL;
     ent_db *other = et_lock(path);
     for (size_t i = 0; i < count; i++) {
@@ -573,12 +573,12 @@ static void callers_of_one_commit_fare_as_one_after_another(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         step_check(&steps[i], i);
     }
-    T_OK(quipu_store_stats(store, NULL, &after, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &after, NULL));
     /* A server takes those that concern one session together, before the fork and behind it; the
      * fork names two and has a commit for itself. The first caller waits for the lock with its
      * batch made. */
     assert_int_equal(after.commits, before.commits + (t_pg() ? 4 : 1));
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     quipu_history *history = st_get(store, "fork", NULL);
     st_check_whole(history);

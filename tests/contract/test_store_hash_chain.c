@@ -1,6 +1,7 @@
 /* The hash chain over a session's messages: what every operation leaves is a chain that verifies,
  * and a head that was kept elsewhere finds what a store has lost since. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include "store/hash_chain.h"
 
@@ -22,8 +23,8 @@ static quipu_compared hc_compare(quipu_store *store, mt_stream *known, mt_proble
 
     known->at = 0;
     *ret_heard = (mt_problems){0};
-    quipu_status status = quipu_store_verify_against(store, mt_read, known, mt_hear, ret_heard,
-                                                     NULL, &compared, &err);
+    quipu_status status = quipu_store_verify_against(store, T_AGAINST(mt_hear, ret_heard), mt_read,
+                                                     known, NULL, &compared, &err);
     if (status != QUIPU_OK) {
         fail_msg("against: %s (%s)", quipu_status_name(status), err.message);
     }
@@ -141,7 +142,7 @@ static void every_operation_leaves_a_chain_that_verifies(void **state)
     st_append_many(store, "fork of fork", 3);
     st_append_many(store, "root", 3);
     hc_proves(store, &heads);
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     assert_int_equal(verified.unhashed, 0);
     mt_free(&heads);
@@ -471,14 +472,14 @@ static void a_repair_begins_a_chain_anew_and_says_so(void **state)
     (void)st_append(store, "a", "three");
     mt_stream head = hc_heads(store, "a");
     mt_sql(path, "UPDATE messages SET content = 'other' WHERE content = 'three'");
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, NULL));
     assert_true(verified.repaired > 0 && verified.repaired == verified.problems);
     assert_int_equal(hc_info(store, "a", hash).hashed_from, 0);
     (void)hc_finds(store, &head, QUIPU_PROBLEM_HASH); /* nothing is mended in silence */
     (void)st_append(store, "a", "four");
     assert_int_equal(hc_info(store, "a", hash).hashed_from, 4);
     (void)hc_finds(store, &head, QUIPU_PROBLEM_HASH);
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     assert_int_equal(verified.unhashed, 3);
     mt_free(&head);
@@ -510,7 +511,7 @@ static void the_chain_of_an_older_file_begins_with_its_next_message(void **state
     assert_int_equal(hc_info(store, key, hash).hashed_from, seq);
     mt_stream head = hc_heads(store, key);
     hc_proves(store, &head);
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     assert_int_equal(verified.unhashed, verified.messages - 1);
     mt_free(&heads);
@@ -535,7 +536,7 @@ static void an_import_without_hashes_begins_a_chain_with_the_next_message(void *
     quipu_close(older);
     assert_false(mt_find(exported.p, exported.n, "_hash\""));
     (void)mt_import(store, &exported);
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     assert_true(verified.messages > 0 && verified.unhashed == verified.messages);
     T_OK(quipu_session_list(store, NULL, NULL, &page, NULL));
@@ -547,7 +548,7 @@ static void an_import_without_hashes_begins_a_chain_with_the_next_message(void *
     assert_int_equal(hc_info(store, key, hash).hashed_from, seq);
     mt_stream head = hc_heads(store, key);
     hc_proves(store, &head);
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     assert_int_equal(verified.unhashed, verified.messages - 1);
     mt_free(&head);
@@ -565,6 +566,7 @@ static void what_is_no_head_is_refused(void **state)
         ("{\"type\":\"head\",\"key\":\"a\",\"uid\":\"0190a5c3-7e5b-7cc0-8d3f-0123456789ab\","
          "\"next_seq\":2,\"hashed_from\":1,\"head_hash\":\"AAAA\"}\n"),
         "{\"quipu\":\"export\",\"major\":1,\"minor\":2}\n"};
+    quipu_verify_against_options options = QUIPU_VERIFY_AGAINST_OPTIONS_INIT;
     quipu_store *store = *state;
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -572,14 +574,16 @@ static void what_is_no_head_is_refused(void **state)
         quipu_error err = {0};
 
         T_OK(mt_write(&known, lines[i], strlen(lines[i])));
-        if (quipu_store_verify_against(store, mt_read, &known, NULL, NULL, NULL, NULL, &err) !=
+        if (quipu_store_verify_against(store, NULL, mt_read, &known, NULL, NULL, &err) !=
                 QUIPU_INVALID ||
             err.message[0] == '\0') {
             fail_msg("%s: %s", lines[i], err.message);
         }
         mt_free(&known);
     }
-    T_STATUS(quipu_store_verify_against(store, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+    T_STATUS(quipu_store_verify_against(store, NULL, NULL, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
+    options.flags = 1;
+    T_STATUS(quipu_store_verify_against(store, &options, mt_read, NULL, NULL, NULL, NULL),
              QUIPU_MISUSE);
 }
 

@@ -50,8 +50,8 @@ static quipu_compared compare(quipu_store *store, mt_stream *known, mt_problems 
 
     known->at = 0;
     *ret_heard = (mt_problems){0};
-    T_OK(quipu_store_verify_against(store, mt_read, known, mt_hear, ret_heard, NULL, &compared,
-                                    &err));
+    T_OK(quipu_store_verify_against(store, T_AGAINST(mt_hear, ret_heard), mt_read, known, NULL,
+                                    &compared, &err));
     assert_int_equal(compared.sessions, compared.proved + compared.pruned + compared.unhashed +
                                             compared.removed + compared.problems);
     return compared;
@@ -142,9 +142,10 @@ static quipu_status model_delete_tree(model *self, quipu_error *err)
 static quipu_status model_prune(model *self, quipu_error *err)
 {
     const quipu_str key = quipu_cstr(any_key(self));
-    quipu_status status =
-        quipu_session_compact(self->store, key, 1 + (int64_t)t_random_below(&self->chance, 6),
-                              QUIPU_STR("in short"), NULL, NULL, err);
+    quipu_status status = quipu_session_compact(
+        self->store, key,
+        T_COMPACT(1 + (int64_t)t_random_below(&self->chance, 6), QUIPU_STR("in short")), NULL, NULL,
+        err);
 
     return status == QUIPU_OK ? quipu_session_prune(self->store, key, NULL, NULL, err) : status;
 }
@@ -168,8 +169,7 @@ static quipu_status model_sweep(model *self, quipu_error *err)
 static quipu_status model_repair(model *self, quipu_error *err)
 {
     quipu_verified verified = QUIPU_VERIFIED_INIT;
-    quipu_status status =
-        quipu_store_verify(self->store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, err);
+    quipu_status status = quipu_store_verify(self->store, T_REPAIR, NULL, &verified, err);
 
     assert_int_equal(verified.problems, 0);
     return status;

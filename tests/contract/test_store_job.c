@@ -1,6 +1,7 @@
 /* Jobs: leases, fences and backoff, below the public API and on every engine. The wall clock is
  * stepped, never waited for. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -467,7 +468,7 @@ static void verify_finds_a_job_without_a_session_and_repair_removes_it(void **st
     job_due(store, JOB_SCOPE, 1, 5);
     heard = mt_verify(store);
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_MEMORY], 1);
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, NULL));
     assert_int_equal(verified.repaired, 1);
     assert_false(job_read(store).found);
     mt_clean(store);
@@ -478,8 +479,7 @@ static void job_counted(quipu_store *store, int64_t pending, int64_t leased, int
 {
     quipu_stats stats = QUIPU_STATS_INIT;
 
-    stats.flags = QUIPU_STATS_QUICK;
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, T_QUICK, NULL, &stats, NULL));
     assert_int_equal(stats.jobs_pending, pending);
     assert_int_equal(stats.jobs_leased, leased);
     assert_int_equal(stats.jobs_failed, failed);

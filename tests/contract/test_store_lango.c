@@ -174,8 +174,8 @@ static void check_same_store(quipu_store *a, quipu_store *b)
         check_same_session(a, b, quipu_session_info_at(page->sessions, i)->key.p);
     }
     quipu_free(page);
-    T_OK(quipu_store_stats(a, NULL, &stats[0], NULL));
-    T_OK(quipu_store_stats(b, NULL, &stats[1], NULL));
+    T_OK(quipu_store_stats(a, NULL, NULL, &stats[0], NULL));
+    T_OK(quipu_store_stats(b, NULL, NULL, &stats[1], NULL));
     assert_int_equal(stats[0].sessions, stats[1].sessions);
     assert_int_equal(stats[0].messages, stats[1].messages);
     assert_int_equal(stats[0].tokens, stats[1].tokens);

@@ -148,7 +148,7 @@ static quipu_checksums guard_checksums(quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
 
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     return stats.checksums;
 }
 
@@ -300,7 +300,7 @@ static void guard_check_verified(quipu_store *store)
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
 
-    T_OK(quipu_store_verify(store, 0, guard_complain, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, T_VERIFY(0, guard_complain, NULL), NULL, &verified, &err));
 }
 
 static void repair_adopts_a_rebuilt_file_again_with_what_the_backup_has(void **state)

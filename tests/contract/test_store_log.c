@@ -1,6 +1,7 @@
 /* The log hook: what reaches it at which level, and what never does. */
 #include "contract/log_t.h"
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <quipu/adk.h>
 #include <quipu/maintain.h>
@@ -89,7 +90,7 @@ static void secret_reads(quipu_store *store, quipu_str key)
     quipu_tail_close(tail);
     T_OK(quipu_feed_read(store, NULL, NULL, &feed, &err));
     quipu_free(feed);
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     T_STATUS(quipu_session_get(store, QUIPU_STR(SECRET "-missing"), NULL, NULL, &history, &err),
              QUIPU_NOT_FOUND);
 }
@@ -101,18 +102,19 @@ static void secret_changes(quipu_store *store, quipu_str key)
     quipu_session_new fork = secret_session(SECRET "-fork");
     quipu_error err = {0};
 
-    T_OK(quipu_model_factor_get(store, QUIPU_STR(SECRET "-model"),
-                                &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
-                                                      .estimated = 1000,
-                                                      .reported = 1200},
-                                NULL, NULL, &err));
+    T_OK(quipu_model_factor_learn(store, QUIPU_STR(SECRET "-model"),
+                                  &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
+                                                        .estimated = 1000,
+                                                        .reported = 1200},
+                                  NULL, NULL, &err));
     T_OK(t_memory_save(store, &memory, NULL, NULL, &err));
-    T_OK(quipu_session_compact(store, key, 1, QUIPU_STR(SECRET " summary"), NULL, NULL, &err));
-    T_STATUS(quipu_session_compact(store, key, 2, QUIPU_STR(SECRET), NULL, NULL, &err),
-             QUIPU_INVALID);
-    T_OK(quipu_session_compact(store, key, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
+    T_OK(quipu_session_compact(store, key, T_COMPACT(1, QUIPU_STR(SECRET " summary")), NULL, NULL,
                                &err));
-    T_OK(quipu_session_compact(store, key, 1, QUIPU_STR(SECRET " summary"), NULL, NULL, &err));
+    T_STATUS(quipu_session_compact(store, key, T_COMPACT(2, QUIPU_STR(SECRET)), NULL, NULL, &err),
+             QUIPU_INVALID);
+    T_OK(quipu_session_compact(store, key, T_COMPACT_UNDO, NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, key, T_COMPACT(1, QUIPU_STR(SECRET " summary")), NULL, NULL,
+                               &err));
     T_OK(quipu_session_prune(store, key, NULL, NULL, &err));
     T_OK(quipu_session_fork(store, key, 3, &fork, NULL, NULL, &err));
     T_OK(t_session_rewind(store, key, 3, QUIPU_STR(SECRET "-rewound"), NULL, &err));
@@ -160,8 +162,8 @@ static void secret_upkeep(quipu_store *store, lt_log *log, quipu_str key)
         t_path(t_tmpdir(), SECRET "-backup.db", path);
         T_OK(quipu_store_backup(store, path, NULL, &err));
     }
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, NULL, &err));
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, NULL, &err));
     T_OK(quipu_store_sweep(store, NULL, NULL, &err));
     T_OK(t_session_erase(store, key, QUIPU_ERASE_QUICK, NULL, &erasure, &err));
     quipu_free(erasure);

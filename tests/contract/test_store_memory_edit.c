@@ -69,7 +69,7 @@ static quipu_status edit_retire(quipu_store *store, quipu_uuid id, const char *w
 
     patch.kind = QUIPU_OBSERVATION;
     patch.id = id;
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     patch.why = quipu_cstr(why);
     return quipu_memory_update(store, &patch, NULL, NULL, NULL);
 }
@@ -158,13 +158,13 @@ static void sessions_of_a_user_share_a_scope_and_nobody_elses(void **state)
     memory.content = QUIPU_STR("answer in short sentences");
     (void)edit_save(store, &memory);
     assert_int_equal(edit_count(store, "two", 0), 1);
-    list = edit_list(store, "two", QUIPU_MEMORY_SCOPE);
+    list = edit_list(store, "two", QUIPU_MEMORY_FIND_SCOPE);
     assert_int_equal(list->memories.count, 2);
     assert_int_equal(quipu_memory_at(list->memories, 0)->times, 2);
     assert_string_equal(quipu_memory_at(list->memories, 0)->scope.p, "adk:shop/ann%2F1%25/");
     quipu_free(list);
-    assert_int_equal(edit_count(store, "other", QUIPU_MEMORY_SCOPE), 0);
-    assert_int_equal(edit_count(store, "app", QUIPU_MEMORY_SCOPE), 0);
+    assert_int_equal(edit_count(store, "other", QUIPU_MEMORY_FIND_SCOPE), 0);
+    assert_int_equal(edit_count(store, "app", QUIPU_MEMORY_FIND_SCOPE), 0);
 }
 
 /* What was saved for a key before its session existed still counts, and is recognized. */
@@ -176,7 +176,7 @@ static void a_memory_from_before_its_session_is_part_of_its_scope(void **state)
     (void)edit_save(store, &memory);
     edit_user_session(store, "one", EDIT_APP, EDIT_USER);
     (void)edit_save(store, &memory);
-    assert_int_equal(edit_count(store, "one", QUIPU_MEMORY_SCOPE), 1);
+    assert_int_equal(edit_count(store, "one", QUIPU_MEMORY_FIND_SCOPE), 1);
 }
 
 /* ---- supersede, retire, edit ------------------------------------------------------------------
@@ -198,7 +198,7 @@ static void a_memory_that_supersedes_another_retires_it_in_one_transaction(void 
     assert_string_equal(quipu_memory_at(list->memories, 0)->content.p, "lives in Oslo");
     assert_true(quipu_memory_at(list->memories, 0)->has_supersedes);
     quipu_free(list);
-    assert_int_equal(edit_count(store, "s", QUIPU_MEMORY_RETIRED), 2);
+    assert_int_equal(edit_count(store, "s", QUIPU_MEMORY_FIND_RETIRED), 2);
     const quipu_memory *row = edit_get(store, old, &list);
     assert_true(row->has_retired_at);
     assert_string_equal(row->retired_why.p, "superseded");
@@ -216,7 +216,7 @@ static void superseding_what_is_not_there_saves_nothing(void **state)
     assert_int_equal(quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, NULL, &err),
                      QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "supersedes"));
-    assert_int_equal(edit_count(store, "s", QUIPU_MEMORY_RETIRED), 0);
+    assert_int_equal(edit_count(store, "s", QUIPU_MEMORY_FIND_RETIRED), 0);
 }
 
 static void a_retired_memory_keeps_its_first_reason_and_is_in_no_list(void **state)
@@ -234,7 +234,7 @@ static void a_retired_memory_keeps_its_first_reason_and_is_in_no_list(void **sta
     quipu_free(list);
     (void)edit_save(store, &memory); /* said again, later: a new one */
     assert_int_equal(edit_count(store, "s", 0), 1);
-    assert_int_equal(edit_count(store, "s", QUIPU_MEMORY_RETIRED), 2);
+    assert_int_equal(edit_count(store, "s", QUIPU_MEMORY_FIND_RETIRED), 2);
 }
 
 static void an_edit_changes_what_is_known_and_how_it_is_recognized(void **state)
@@ -280,7 +280,7 @@ static void a_change_of_an_unknown_id_or_of_nothing_is_refused(void **state)
     assert_int_equal(quipu_memory_update(store, &patch, NULL, NULL, &err), QUIPU_MISUSE);
     patch.set = QUIPU_MEMORY_SET_PRIORITY;
     assert_int_equal(quipu_memory_update(store, &patch, NULL, NULL, &err), QUIPU_MISUSE);
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     assert_int_equal(quipu_memory_update(store, &patch, NULL, NULL, &err), QUIPU_NOT_FOUND);
     patch.kind = QUIPU_REFLECTION;
     assert_int_equal(quipu_memory_update(store, &patch, NULL, NULL, &err), QUIPU_NOT_FOUND);
@@ -304,7 +304,7 @@ static void texts_of_a_memory_have_limits(void **state)
     memory.origin.n = QUIPU_ORIGIN_MAX;
     patch.kind = QUIPU_OBSERVATION;
     patch.id = edit_save(store, &memory);
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     patch.why = (quipu_str){text, QUIPU_RETIRED_WHY_MAX + 1};
     assert_true(quipu_memory_update(store, &patch, NULL, NULL, NULL) != QUIPU_OK);
     patch.why.n = QUIPU_RETIRED_WHY_MAX;
@@ -351,7 +351,7 @@ static void an_export_carries_repeats_and_what_was_retired(void **state)
     assert_int_equal(edit_get(target, id, &list)->times, 2);
     quipu_free(list);
     assert_int_equal(edit_count(target, "s", 0), 1);
-    assert_int_equal(edit_count(target, "s", QUIPU_MEMORY_RETIRED), 2);
+    assert_int_equal(edit_count(target, "s", QUIPU_MEMORY_FIND_RETIRED), 2);
     memory.content = QUIPU_STR("kept");
     (void)edit_save(target, &memory);
     assert_int_equal(edit_count(target, "s", 0), 1);
@@ -388,7 +388,7 @@ static void a_correction_says_who_made_it_and_why(void **state)
     assert_string_equal(memory->edited_by.p, "support");
     assert_string_equal(memory->edited_why.p, "she said so");
     quipu_free(list);
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     patch.who = QUIPU_STR("ann");
     patch.why = QUIPU_STR("no longer");
     T_OK(quipu_memory_update(store, &patch, NULL, NULL, NULL));

@@ -103,7 +103,7 @@ static void erase_change(quipu_store *store, quipu_uuid id, bool retire, const c
 
     patch.kind = QUIPU_OBSERVATION;
     patch.id = id;
-    patch.set = retire ? QUIPU_MEMORY_RETIRE : QUIPU_MEMORY_SET_CONTENT;
+    patch.set = retire ? QUIPU_MEMORY_SET_RETIRED : QUIPU_MEMORY_SET_CONTENT;
     patch.content = quipu_cstr(content);
     patch.who = QUIPU_STR("zzwho edited");
     patch.why = quipu_cstr(retire ? "zzwhy retired" : "zzwhy edited");

@@ -1,6 +1,7 @@
 /* What is forgotten stays forgotten: in forks that share the messages, behind damage, and in what
  * comes from outside. On every engine. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <quipu/memory.h>
 
@@ -40,7 +41,7 @@ static void forget_check(quipu_store *store, const char *key, size_t count, cons
 
     query.kind = QUIPU_OBSERVATION;
     query.session_key = quipu_cstr(key);
-    query.flags = QUIPU_MEMORY_RETIRED;
+    query.flags = QUIPU_MEMORY_FIND_RETIRED;
     T_OK(quipu_memory_find(store, &query, NULL, &list, &err));
     for (size_t i = 0; i < list->memories.count; i++) {
         const quipu_str content = quipu_memory_at(list->memories, i)->content;
@@ -212,7 +213,7 @@ static quipu_store *forget_damage(bool pending, const qp_memory_scope_patch *pat
         T_OK(quipu_memory_find(store, &query, NULL, &list, &err));
         retire.kind = QUIPU_OBSERVATION;
         retire.id = quipu_memory_at(list->memories, 0)->id;
-        retire.set = QUIPU_MEMORY_RETIRE;
+        retire.set = QUIPU_MEMORY_SET_RETIRED;
         T_OK(quipu_memory_update(store, &retire, NULL, NULL, &err));
         quipu_free(list);
     }
@@ -224,7 +225,7 @@ static quipu_store *forget_damage(bool pending, const qp_memory_scope_patch *pat
     (void)forget_run(store);
     forget_check(store, "s", known, "whisky");
     assert_int_equal(mt_verify(store).kinds[QUIPU_PROBLEM_MEMORY], 1);
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, &err));
     assert_int_equal(verified.repaired, 1);
     mt_clean(store);
     return store;

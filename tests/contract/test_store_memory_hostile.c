@@ -1,6 +1,7 @@
 /* Memory under attack in the store: other users' ids, texts that look like other texts, scopes that
  * look like other scopes, and what a model may do to lines that are known. On every engine. */
 #include "contract/model_t.h"
+#include "lib/short.h"
 
 #include "base/str.h"
 
@@ -40,7 +41,7 @@ static quipu_uuid hostile_save(quipu_store *store, const quipu_memory *memory)
 
 static size_t hostile_scope_count(quipu_store *store, const char *key)
 {
-    quipu_memory_list *list = model_list(store, key, QUIPU_OBSERVATION, QUIPU_MEMORY_SCOPE);
+    quipu_memory_list *list = model_list(store, key, QUIPU_OBSERVATION, QUIPU_MEMORY_FIND_SCOPE);
     const size_t count = list->memories.count;
 
     quipu_free(list);
@@ -460,8 +461,8 @@ static void tokens_of_deleted_and_of_shared_messages_make_nothing_due(void **sta
 static const quipu_memory *hostile_find(quipu_store *store, const char *key, const char *content,
                                         quipu_memory_list **ret_list)
 {
-    *ret_list =
-        model_list(store, key, QUIPU_OBSERVATION, QUIPU_MEMORY_RETIRED | QUIPU_MEMORY_SCOPE);
+    *ret_list = model_list(store, key, QUIPU_OBSERVATION,
+                           QUIPU_MEMORY_FIND_RETIRED | QUIPU_MEMORY_FIND_SCOPE);
     for (size_t i = 0; i < (*ret_list)->memories.count; i++) {
         const quipu_memory *memory = quipu_memory_at((*ret_list)->memories, i);
 
@@ -601,8 +602,8 @@ static void a_line_whose_messages_are_gone_yields_to_the_user_alone(void **state
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;
 
     hostile_begin(self);
-    T_OK(quipu_session_compact(self->store, QUIPU_STR("one"), 1, QUIPU_STR("talk"), NULL, NULL,
-                               NULL));
+    T_OK(quipu_session_compact(self->store, QUIPU_STR("one"), T_COMPACT(1, QUIPU_STR("talk")), NULL,
+                               NULL, NULL));
     T_OK(quipu_session_prune(self->store, QUIPU_STR("one"), NULL, NULL, NULL));
     model_says(self->store, "two", QUIPU_ROLE_ASSISTANT, "So you live in Rome.");
     self->fake.answer = HOSTILE_ANSWER("The user lives in Rome.", "high", "1", "1", "1");
@@ -859,7 +860,7 @@ static void a_line_that_is_active_again_is_known_as_before(void **state)
 static void a_provider_that_lies_about_its_tokens_keeps_nobody_from_being_observed(void **state)
 {
     model_state *self = *state;
-    static const int64_t lies[] = {INT64_MAX, INT64_MAX, QUIPU_USAGE_MAX + 1, 500};
+    static const int64_t lies[] = {INT64_MAX, INT64_MAX, QUIPU_MODEL_USAGE_MAX + 1, 500};
     quipu_memory_progress at;
 
     hostile_session(self->store, "ann", "ann");
@@ -884,9 +885,9 @@ static void the_largest_report_of_tokens_is_in_the_ledger(void **state)
 
     st_create(self->store, "s");
     st_append(self->store, "s", "I live in Oslo.");
-    self->fake.reports = QUIPU_USAGE_MAX;
+    self->fake.reports = QUIPU_MODEL_USAGE_MAX;
     assert_int_equal(model_run_plain(self).failed, 0);
-    assert_int_equal(model_status(self->store, "s", NULL).model_input, QUIPU_USAGE_MAX);
+    assert_int_equal(model_status(self->store, "s", NULL).model_input, QUIPU_MODEL_USAGE_MAX);
     mt_clean(self->store);
 }
 

@@ -72,7 +72,7 @@ static void a_line_that_replaces_a_known_one_retires_it(void **state)
     self->fake.asked_size = 0;
     (void)model_run_plain(self);
     assert_non_null(strstr(self->fake.asked, "1. The user lives in Oslo."));
-    list = model_list(self->store, "s", QUIPU_OBSERVATION, QUIPU_MEMORY_RETIRED);
+    list = model_list(self->store, "s", QUIPU_OBSERVATION, QUIPU_MEMORY_FIND_RETIRED);
     assert_int_equal(list->memories.count, 2);
     assert_true(quipu_memory_at(list->memories, 0)->has_retired_at);
     assert_true(quipu_memory_at(list->memories, 1)->has_supersedes);
@@ -472,7 +472,7 @@ static void what_is_known_is_condensed_in_one_transaction_with_its_retirement(vo
     assert_int_equal(reflection.source_end, 10);
     quipu_free(list);
     assert_int_equal(model_count(self->store, "s", QUIPU_OBSERVATION), 2);
-    list = model_list(self->store, "s", QUIPU_OBSERVATION, QUIPU_MEMORY_RETIRED);
+    list = model_list(self->store, "s", QUIPU_OBSERVATION, QUIPU_MEMORY_FIND_RETIRED);
     for (size_t i = 0; i < 5; i++) {
         const quipu_memory *memory = quipu_memory_at(list->memories, i);
 
@@ -573,7 +573,7 @@ static void a_line_that_was_corrected_meanwhile_is_not_condensed(void **state)
     /* The first answer is dropped; the model is asked again, about what is there now. */
     assert_int_equal(self->fake.calls, 2);
     assert_non_null(strstr(self->fake.asked, "It was coffee."));
-    list = model_list(self->store, "s", QUIPU_OBSERVATION, QUIPU_MEMORY_RETIRED);
+    list = model_list(self->store, "s", QUIPU_OBSERVATION, QUIPU_MEMORY_FIND_RETIRED);
     for (size_t i = 0; i < list->memories.count; i++) {
         assert_true(quipu_memory_at(list->memories, i)->has_condensed_into);
     }
@@ -598,7 +598,7 @@ static void forgetting_messages_removes_what_was_made_of_them_and_nothing_else(v
     query.session_key = QUIPU_STR("s");
     query.from_seq = 10;
     query.to_seq = 11;
-    query.flags = QUIPU_MEMORY_RETIRED;
+    query.flags = QUIPU_MEMORY_FIND_RETIRED;
     T_OK(quipu_memory_find(self->store, &query, NULL, &list, NULL));
     assert_int_equal(list->memories.count, 2);
     quipu_free(list);

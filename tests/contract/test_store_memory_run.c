@@ -1,6 +1,7 @@
 /* Workers of memory: what they observe, what two of them do to each other, and that no kill -9
  * skips a message or observes one twice. On every engine. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -178,11 +179,11 @@ static void sessions_of_a_user_count_together_and_forks_are_not_observed_twice(v
     st_append(store, "two", "I prefer tea.");
     st_append(store, "bob", "I prefer tea.");
     assert_int_equal(run_all(store).messages, 5);
-    list = run_list(store, "two", QUIPU_MEMORY_SCOPE);
+    list = run_list(store, "two", QUIPU_MEMORY_FIND_SCOPE);
     assert_int_equal(list->memories.count, 3);
     assert_int_equal(quipu_memory_at(list->memories, 0)->times, 2);
     quipu_free(list);
-    assert_int_equal(run_count(store, "bob", QUIPU_MEMORY_SCOPE), 1);
+    assert_int_equal(run_count(store, "bob", QUIPU_MEMORY_FIND_SCOPE), 1);
     mt_clean(store);
 }
 
@@ -212,7 +213,7 @@ a_session_that_was_deleted_and_made_again_is_observed_from_its_first_message(voi
     st_create(store, "s");
     st_append(store, "s", "I prefer boats.");
     assert_int_equal(run_all(store).messages, 1);
-    assert_int_equal(run_count(store, "s", QUIPU_MEMORY_RETIRED), 1);
+    assert_int_equal(run_count(store, "s", QUIPU_MEMORY_FIND_RETIRED), 1);
 }
 
 static void a_summary_and_pruned_messages_are_passed_over(void **state)
@@ -223,8 +224,8 @@ static void a_summary_and_pruned_messages_are_passed_over(void **state)
     st_create(store, "s");
     st_append(store, "s", "I prefer tea.");
     st_append(store, "s", "I prefer trains.");
-    T_OK(quipu_session_compact(store, QUIPU_STR("s"), 2, QUIPU_STR("I prefer summaries."), NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("s"),
+                               T_COMPACT(2, QUIPU_STR("I prefer summaries.")), NULL, NULL, &err));
     T_OK(quipu_session_prune(store, QUIPU_STR("s"), NULL, NULL, &err));
     st_append(store, "s", "I prefer boats.");
     (void)run_all(store);
@@ -243,7 +244,8 @@ static void a_summary_behind_the_watermark_is_not_pending(void **state)
     st_append(store, "s", "I prefer trains.");
     (void)run_all(store);
     for (int i = 0; i < 2; i++) {
-        T_OK(quipu_session_compact(store, QUIPU_STR("s"), 1 + i, summary, NULL, NULL, NULL));
+        T_OK(quipu_session_compact(store, QUIPU_STR("s"), T_COMPACT(1 + i, summary), NULL, NULL,
+                                   NULL));
         assert_int_equal(run_status(store, "s").pending_messages, 0);
         assert_int_equal(run_status(store, "s").watermark, 3 + i);
         assert_int_equal(run_status(store, "s").last_seq, 3 + i);
@@ -472,7 +474,7 @@ static void verify_finds_a_watermark_behind_the_end_and_repair_observes_nothing_
                                 NULL));
     ent_close(db);
     assert_int_equal(mt_verify(store).kinds[QUIPU_PROBLEM_MEMORY], 1);
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, NULL));
     assert_int_equal(verified.repaired, 1);
     mt_clean(store);
     assert_int_equal(run_all(store).messages, 0);
@@ -747,7 +749,7 @@ static int kill_round(const char *path, int round, uint64_t *random)
 /* Every message of the session has one observation, said once, and generations have no gap. */
 static void kill_check(quipu_store *store, const char *key, int64_t messages)
 {
-    quipu_memory_list *list = run_list(store, key, QUIPU_MEMORY_RETIRED);
+    quipu_memory_list *list = run_list(store, key, QUIPU_MEMORY_FIND_RETIRED);
     const quipu_memory_progress at = run_status(store, key);
     bool *seen = calloc((size_t)messages + 1, sizeof(*seen));
     bool *generations = calloc((size_t)messages + 1, sizeof(*generations));

@@ -536,8 +536,9 @@ static void last_number_of_a_session_is_given_out_and_no_further_one(void **stat
     T_STATUS(append(self->store, two, 2, NULL, &err), QUIPU_LIMIT);
     assert_int_equal(st_append(self->store, "k", "the last"), ENT_CLUSTER_SEQ_MAX);
     T_STATUS(append(self->store, two, 1, NULL, &err), QUIPU_LIMIT);
-    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("k"), ENT_CLUSTER_SEQ_MAX,
-                                   QUIPU_STR("sum"), NULL, NULL, &err),
+    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("k"),
+                                   T_COMPACT(ENT_CLUSTER_SEQ_MAX, QUIPU_STR("sum")), NULL, NULL,
+                                   &err),
              QUIPU_LIMIT);
     quipu_history *history = st_get(self->store, "k", NULL);
     assert_int_equal(history->messages.count, 1);

@@ -320,13 +320,13 @@ static quipu_status run_compact(quipu_store *store, quipu_error *err)
 {
     quipu_error refused = {0};
     quipu_status status =
-        quipu_session_compact(store, K, 25, QUIPU_STR("sum"), NULL, NULL, &refused);
+        quipu_session_compact(store, K, T_COMPACT(25, QUIPU_STR("sum")), NULL, NULL, &refused);
 
     if (status != QUIPU_INVALID) { /* it parts calls from answers, when that can be found out */
         *err = refused;
         return status;
     }
-    return quipu_session_compact(store, K, 41, QUIPU_STR("sum"), NULL, NULL, err);
+    return quipu_session_compact(store, K, T_COMPACT(41, QUIPU_STR("sum")), NULL, NULL, err);
 }
 
 static void check_pairs(quipu_store *store, bool done)

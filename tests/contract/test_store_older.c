@@ -1,6 +1,7 @@
 /* Stores of an older layout, opened read-only: what the calls give is what they give after an
  * upgrade, whichever columns, tables and indexes the file lacks, and the file stays as it is. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -52,12 +53,12 @@ static mt_stream older_show(quipu_store *store, bool indexed)
     status = quipu_window_read(store, QUIPU_STR("root"), NULL, NULL, &window, &err);
     older_note(&out, "window ", status);
     quipu_free(window);
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     snprintf(text, sizeof(text), "%lld %lld %lld %lld ", (long long)stats.sessions,
              (long long)stats.messages, (long long)stats.tokens, (long long)stats.forks);
     older_note(&out, text, QUIPU_OK);
     if (indexed) { /* an index that is made anew is empty, which verify finds */
-        status = quipu_store_verify(store, 0, older_problem, &out, NULL, &verified, &err);
+        status = quipu_store_verify(store, T_VERIFY(0, older_problem, &out), NULL, &verified, &err);
         older_note(&out, "verify ", status);
     }
     return out;
@@ -160,14 +161,14 @@ static void older_compare(const char *uri, const char *missing, bool indexed)
     quipu_error err = {0};
     mt_stream read = older_show(store, indexed);
 
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     if (strstr(stats.missing, missing) == NULL) {
         fail_msg("\"%s\" is not in \"%s\"", missing, stats.missing);
     }
     quipu_close(store);
     older_unchanged(uri, &before);
     store = st_open(uri);
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     assert_string_equal(stats.missing, "");
     mt_stream upgraded = older_show(store, indexed);
     quipu_close(store);

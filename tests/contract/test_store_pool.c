@@ -48,7 +48,7 @@ static void pool_fill(quipu_store *store)
     T_OK(quipu_store_export(store, NULL, pool_nest, &self, NULL, NULL, NULL));
     assert_int_equal(self.inside, QUIPU_READERS_MAX);
     T_STATUS(self.one_more, QUIPU_BUSY);
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     assert_int_equal(stats.readers, QUIPU_READERS_MAX);
 }
 

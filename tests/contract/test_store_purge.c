@@ -7,6 +7,7 @@
 #include "contract/maintain_t.h"
 #include "contract/recall_t.h"
 #include "contract/search_t.h"
+#include "lib/short.h"
 
 #include "base/str.h"
 #include "base/time.h"
@@ -458,8 +459,8 @@ static void a_prune_of_a_long_history_shows_the_rest_at_once(void **state)
     quipu_error err = {0};
 
     filled(store, "k", LONG);
-    T_OK(quipu_session_compact(store, QUIPU_STR("k"), LONG - 4, QUIPU_STR("a summary"), NULL, &seq,
-                               &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("k"), T_COMPACT(LONG - 4, QUIPU_STR("a summary")),
+                               NULL, &seq, &err));
     T_OK(quipu_session_prune(store, QUIPU_STR("k"), NULL, &removed, &err));
     assert_int_equal(removed, LONG - 4);
     assert_int_equal(rows(store), 5);
@@ -620,7 +621,7 @@ static void verify_finds_a_purge_of_nothing_and_a_dead_session_without_one(void 
     heard = mt_verify(store);
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_FORK], 1);
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_MEMORY], 1);
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, &err));
     (void)sweep(store);
     assert_int_equal(rows(store), 0);
     assert_int_equal(jobs(store), 0);

@@ -249,7 +249,8 @@ static void what_is_left_of_pruned_messages_is_found(void **state)
     st_append(store, "a", "the code word is heliotrope");
     st_append(store, "a", "very well");
     (void)known_from(store, "a", "code word: heliotrope", 1, 1);
-    T_OK(quipu_session_compact(store, QUIPU_STR("a"), 2, QUIPU_STR("a talk"), NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("a"), T_COMPACT(2, QUIPU_STR("a talk")), NULL, NULL,
+                               &err));
     T_OK(quipu_session_prune(store, QUIPU_STR("a"), NULL, NULL, &err));
     assert_string_equal(found(store, recall_session("a", "heliotrope")),
                         "a=code word: heliotrope ");
@@ -336,7 +337,7 @@ static void what_is_superseded_or_retired_stays_out(void **state)
     assert_string_equal(found(store, recall_session("a", "Who lives in Lima or Cusco?")),
                         "a=lives in Cusco now ");
     patch.kind = QUIPU_OBSERVATION;
-    patch.set = QUIPU_MEMORY_RETIRE;
+    patch.set = QUIPU_MEMORY_SET_RETIRED;
     T_OK(quipu_memory_update(store, &patch, NULL, NULL, &err));
     assert_string_equal(found(store, recall_session("a", "Who lives in Lima or Cusco?")), "");
 }
@@ -363,7 +364,7 @@ static void what_is_made_in_advance_stays_out(void **state)
     quipu_memory memory = known_of("a", "likes apples");
 
     st_create(store, "a");
-    memory.state = QUIPU_MEMORY_BUFFERED;
+    memory.state = QUIPU_MEMORY_STATE_BUFFERED;
     (void)known_save(store, &memory);
     assert_string_equal(found(store, recall_session("a", "apples")), "");
 }

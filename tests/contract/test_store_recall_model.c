@@ -4,6 +4,7 @@
 #include "contract/history_t.h"
 #include "contract/maintain_t.h"
 #include "contract/recall_t.h"
+#include "lib/short.h"
 
 #define READ_STEPS 120
 #define READ_KEYS 12
@@ -107,8 +108,9 @@ static void read_compact(read_world *world, const char *key)
         return;
     }
     (void)snprintf(text, sizeof(text), "apple n%d", world->said++);
-    if (quipu_session_compact(world->store, quipu_cstr(key), info.next_seq - 1, quipu_cstr(text),
-                              NULL, NULL, &err) == QUIPU_OK &&
+    if (quipu_session_compact(world->store, quipu_cstr(key),
+                              T_COMPACT(info.next_seq - 1, quipu_cstr(text)), NULL, NULL,
+                              &err) == QUIPU_OK &&
         read_below(world, 2) == 0) {
         T_OK(quipu_session_prune(world->store, quipu_cstr(key), NULL, NULL, &err));
     }

@@ -56,7 +56,7 @@ static int64_t rk_messages(quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
 
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     return stats.messages;
 }
 

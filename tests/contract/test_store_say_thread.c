@@ -171,7 +171,7 @@ static void result_without_its_size_is_refused_before_anything_is_written(void *
     T_STATUS(quipu_message_append(*state, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL,
                                   NULL, &unsized, NULL),
              QUIPU_MISUSE);
-    T_STATUS(quipu_store_stats(*state, NULL, &stats, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_store_stats(*state, NULL, NULL, &stats, NULL), QUIPU_MISUSE);
     quipu_history *history = st_get(*state, "k", NULL);
     assert_int_equal(history->messages.count, 0);
     quipu_free(history);
@@ -184,7 +184,7 @@ static void older_program_gets_as_much_of_the_statistics_as_it_knows(void **stat
     memset(&stats, 0x55, sizeof(stats));
     stats.struct_size = offsetof(quipu_stats, tokens);
     st_create(*state, "k");
-    T_OK(quipu_store_stats(*state, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(*state, NULL, NULL, &stats, NULL));
     assert_int_equal(stats.sessions, 1);
     assert_int_equal(stats.tokens, 0x5555555555555555);
 }

@@ -126,8 +126,8 @@ static void every_other_call_works_over_a_damaged_index(void **state)
         st_create(store, "new");
         st_append(store, "new", "a needle that is new");
         mt_fork(store, "kept", 8, "second fork");
-        T_OK(quipu_session_compact(store, QUIPU_STR("kept"), 3, QUIPU_STR("short"), NULL, NULL,
-                                   &err));
+        T_OK(quipu_session_compact(store, QUIPU_STR("kept"), T_COMPACT(3, QUIPU_STR("short")), NULL,
+                                   NULL, &err));
         T_OK(quipu_session_prune(store, QUIPU_STR("kept"), NULL, NULL, &err));
         T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, NULL, NULL, &err));
         mt_stream stream = mt_export(store, NULL);
@@ -138,7 +138,7 @@ static void every_other_call_works_over_a_damaged_index(void **state)
         assert_false(mt_files_hold(path, "obody")); /* a word of the index */
         store = st_open(path);
         /* Where cleaning the index met no damage, it is the repair's. */
-        T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
+        T_OK(quipu_store_verify(store, T_REPAIR, NULL, NULL, &err));
         mt_clean(store);
         assert_int_equal(needles(store), 2);
         quipu_history *history = st_get(store, "new", NULL);
@@ -187,7 +187,8 @@ static void repair_makes_a_damaged_index_anew(void **state)
         if (quipu_session_delete(store, QUIPU_STR("gone"), NULL, NULL, NULL, &err) != QUIPU_OK) {
             fail_msg("%zu: %s", i, err.message);
         }
-        T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
+        T_OK(quipu_store_verify(store, T_VERIFY(QUIPU_VERIFY_REPAIR, mt_hear, &heard), NULL, NULL,
+                                &err));
         assert_true(heard.kinds[QUIPU_PROBLEM_SEARCH] > 0);
         mt_clean(store);
         assert_int_equal(needles(store), 2);

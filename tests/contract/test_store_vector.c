@@ -145,7 +145,7 @@ static quipu_memory_options vt_options(const vt_fake *fake, const char *model)
 
     options.embedder = &fake->provider;
     options.embed_model = quipu_cstr(model);
-    options.flags = QUIPU_MEMORY_EMBED_ONLY;
+    options.flags = QUIPU_MEMORY_RUN_EMBED_ONLY;
     return options;
 }
 
@@ -208,7 +208,8 @@ static void vt_prune(quipu_store *store, const char *key)
     int64_t removed = 0;
     quipu_error err = {0};
 
-    T_OK(quipu_session_compact(store, quipu_cstr(key), 3, QUIPU_STR("in short"), NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, quipu_cstr(key), T_COMPACT(3, QUIPU_STR("in short")), NULL,
+                               NULL, &err));
     T_OK(quipu_session_prune(store, quipu_cstr(key), NULL, &removed, &err));
     assert_int_equal(removed, 3);
 }
@@ -530,7 +531,7 @@ static void verify_finds_a_vector_without_a_message_and_repair_removes_it(void *
     ent_close(db);
     quipu_arena_free(&arena);
     assert_int_equal(mt_verify(self->store).count, 2);
-    T_OK(quipu_store_verify(self->store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(self->store, T_REPAIR, NULL, NULL, &err));
     assert_int_equal(vt_rows(self, NULL), 4);
     mt_clean(self->store);
 }
@@ -734,7 +735,7 @@ static void another_model_replaces_the_earlier_one_when_asked_to(void **state)
     assert_int_equal(vt_run(self->store, &options).embedded, 4);
     assert_int_equal(vt_rows(self, NULL), 12);
     options.session_key = (quipu_str){NULL, 0};
-    options.flags |= QUIPU_MEMORY_EMBED_REPLACE;
+    options.flags |= QUIPU_MEMORY_RUN_EMBED_REPLACE;
     assert_int_equal(vt_run(self->store, &options).embedded, 4);
     assert_int_equal(vt_rows(self, "one"), 0);
     assert_int_equal(vt_rows(self, "two"), 8);

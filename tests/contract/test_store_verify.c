@@ -235,7 +235,7 @@ static void observe_and_send(quipu_store *store)
     options.key = watch.session_key;
     options.model = QUIPU_STR("model");
     options.flags = QUIPU_CONTEXT_LOG;
-    T_OK(quipu_context_get(store, &options, NULL, &context, &err));
+    T_OK(quipu_context_make(store, &options, NULL, &context, &err));
     quipu_free(context);
 }
 
@@ -337,8 +337,8 @@ static void each_damage_is_reported_and_mended_where_it_can_be(void **state)
             assert_string_equal(heard.key, one->key);
         }
         heard = (mt_problems){0};
-        if (quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, &verified,
-                               &err) != QUIPU_OK) {
+        if (quipu_store_verify(store, T_VERIFY(QUIPU_VERIFY_REPAIR, mt_hear, &heard), NULL,
+                               &verified, &err) != QUIPU_OK) {
             fail_msg("%s: the repair fails: %s", one->sql, err.message);
         }
         assert_int_equal(verified.problems, heard.count);
@@ -478,8 +478,8 @@ static void counter_behind_the_highest_number_is_found_and_mended(void **state)
             assert_int_not_equal(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_OK);
         }
         heard = (mt_problems){0};
-        T_OK(
-            quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, &verified, &err));
+        T_OK(quipu_store_verify(store, T_VERIFY(QUIPU_VERIFY_REPAIR, mt_hear, &heard), NULL,
+                                &verified, &err));
         assert_true(heard.count > 0);
         assert_int_equal(heard.repaired, heard.count);
         mt_clean(store);
@@ -526,7 +526,7 @@ static void verify_ends_when_keys_are_out_of_order(void **state)
     t_file_write(path, bytes, size);
     free(bytes);
     store = st_open(path);
-    T_OK(quipu_store_verify(store, 0, mt_hear, &heard, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, T_VERIFY(0, mt_hear, &heard), NULL, &verified, &err));
     assert_true(heard.kinds[QUIPU_PROBLEM_FILE] > 0);
     quipu_close(store);
 }
@@ -545,14 +545,13 @@ static void prune_refuses_a_summary_that_covers_what_follows_it(void **state)
     (void)state;
     st_create(store, "plain");
     st_append_many(store, "plain", 5);
-    T_OK(quipu_session_compact(store, key, 2, QUIPU_STR("sum"), NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, key, T_COMPACT(2, QUIPU_STR("sum")), NULL, NULL, &err));
     mt_sql(path,
            "UPDATE messages SET extra = '{\"quipu\":{\"covers\":[1,99,0]}}' WHERE mark IS NOT "
            "NULL");
     T_STATUS(quipu_session_prune(store, key, NULL, &removed, &err), QUIPU_CORRUPT);
     assert_int_equal(removed, -1);
-    T_OK(quipu_session_compact(store, key, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL,
-                               &err));
+    T_OK(quipu_session_compact(store, key, T_COMPACT_UNDO, NULL, NULL, &err));
     quipu_history *history = st_get(store, "plain", NULL);
     st_check_whole(history);
     assert_int_equal(history->messages.count, 6);
@@ -568,15 +567,15 @@ static void sound_store_has_no_problem(void **state)
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, &err));
     assert_int_equal(verified.sessions, 0);
     mt_fill(store, path);
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, &err));
     assert_int_equal(verified.sessions, 10);
     assert_int_equal(verified.problems, 0);
     assert_true(verified.messages > 20);
     mt_stream before = mt_export(store, NULL);
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, &err));
     mt_stream after = mt_export(store, NULL);
     assert_int_equal(before.n, after.n);
     assert_memory_equal(before.p, after.p, before.n); /* nothing was touched */
@@ -601,11 +600,12 @@ static void hidden_session_whose_shared_past_was_pruned_is_sound(void **state)
     st_append_many(store, "fork", 2);
     values.key = QUIPU_STR("leaf");
     T_OK(quipu_session_fork(store, QUIPU_STR("fork"), 4, &values, NULL, NULL, &err));
-    T_OK(quipu_session_compact(store, QUIPU_STR("leaf"), 3, QUIPU_STR("sum"), NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("leaf"), T_COMPACT(3, QUIPU_STR("sum")), NULL, NULL,
+                               &err));
     T_OK(quipu_session_prune(store, QUIPU_STR("leaf"), NULL, NULL, &err));
     T_OK(quipu_session_delete(store, QUIPU_STR("parent"), NULL, NULL, NULL, &err));
     T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, NULL, NULL, &err));
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
     quipu_close(store);
 }
@@ -621,7 +621,7 @@ static void many_wrong_totals_are_mended_in_batches(void **state)
     st_create(store, "long");
     st_append_many(store, "long", 700);
     mt_sql(path, "UPDATE messages SET tokens_total = seq * 1000 WHERE seq % 3 > 0");
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, &verified, &err));
     assert_int_equal(verified.problems, 1);
     assert_int_equal(verified.repaired, 1);
     quipu_history *history = st_get(store, "long", NULL);
@@ -646,8 +646,8 @@ static void capped_and_pruned_sessions_are_sound(void **state)
     mt_clean(store);
     st_create(store, "pruned");
     st_append_many(store, "pruned", 4);
-    T_OK(
-        quipu_session_compact(store, QUIPU_STR("pruned"), 3, QUIPU_STR("short"), NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("pruned"), T_COMPACT(3, QUIPU_STR("short")), NULL,
+                               NULL, &err));
     T_OK(quipu_session_prune(store, QUIPU_STR("pruned"), NULL, NULL, &err));
     mt_clean(store);
     mt_stream stream = mt_export(store, NULL);
@@ -677,12 +677,14 @@ static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(path, &options, &store, &err));
     assert_int_equal(mt_verify(store).count, 1);
-    T_STATUS(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err),
-             QUIPU_MISUSE);
-    T_STATUS(quipu_store_verify(NULL, 0, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_verify(store, T_REPAIR, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_verify(NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(
+        quipu_store_verify(store, T_VERIFY(QUIPU_VERIFY_REPAIR << 1, NULL, NULL), NULL, NULL, &err),
+        QUIPU_MISUSE);
     quipu_cancel_set(cancel);
     call.cancel = cancel;
-    T_STATUS(quipu_store_verify(store, 0, NULL, NULL, &call, NULL, &err), QUIPU_CANCELLED);
+    T_STATUS(quipu_store_verify(store, NULL, &call, NULL, &err), QUIPU_CANCELLED);
     quipu_free(cancel);
     quipu_close(store);
 }
@@ -703,7 +705,7 @@ static void search_finds_again_after_repair(void **state)
     assert_int_equal(results->hits.count, 1);
     quipu_free(results);
     mt_sql(path, "UPDATE sessions SET indexed_seq = 5");
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, NULL, &err));
     T_OK(quipu_search(store, &options, NULL, &results, &err));
     assert_int_equal(results->hits.count, 1);
     quipu_free(results);
@@ -726,7 +728,8 @@ static void verify_compares_the_words_of_the_search_index(void **state)
     st_create(store, "k");
     st_append(store, "k", "needle in hay");
     T_OK(quipu_search_index(store, NULL, NULL, &err));
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, T_VERIFY(QUIPU_VERIFY_REPAIR, mt_hear, &heard), NULL, NULL,
+                            &err));
     assert_int_equal(heard.count, 0);
     st_create(store, "pending");
     st_append(store, "pending", "words that wait");
@@ -737,7 +740,8 @@ static void verify_compares_the_words_of_the_search_index(void **state)
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_HASH], 1); /* a text that nobody appended */
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_SEARCH], 1);
     heard = (mt_problems){0};
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, T_VERIFY(QUIPU_VERIFY_REPAIR, mt_hear, &heard), NULL, NULL,
+                            &err));
     assert_int_equal(heard.count, 2);
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_SEARCH], 1);
     assert_int_equal(heard.repaired, 2);
@@ -750,7 +754,8 @@ static void verify_compares_the_words_of_the_search_index(void **state)
     assert_int_equal(results->hits.count, 0);
     quipu_free(results);
     heard = (mt_problems){0};
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, mt_hear, &heard, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, T_VERIFY(QUIPU_VERIFY_REPAIR, mt_hear, &heard), NULL, NULL,
+                            &err));
     assert_int_equal(heard.count, 0);
     mt_clean(store);
     quipu_close(store);
@@ -784,11 +789,11 @@ static void long_calls_count_what_they_have_done(void **state)
     st_create(store, "c");
     call.progress = count_progress;
     call.progress_ctx = &counts;
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, &call, &verified, &err));
+    T_OK(quipu_store_verify(store, NULL, &call, &verified, &err));
     assert_int_equal(counts.calls, 3);
     assert_int_equal(counts.last, 3);
     counts = (counted){0};
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, &call, &verified, &err));
+    T_OK(quipu_store_verify(store, T_REPAIR, &call, &verified, &err));
     assert_int_equal(counts.calls, verified.sessions);
 
     counts = (counted){0};

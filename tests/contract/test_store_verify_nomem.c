@@ -17,7 +17,7 @@ typedef struct sweep_ctx {
 static quipu_status run_verify(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
 {
     quipu_verified verified = QUIPU_VERIFIED_INIT;
-    quipu_status status = quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, err);
+    quipu_status status = quipu_store_verify(store, NULL, NULL, &verified, err);
 
     (void)ctx;
     assert_true(status != QUIPU_OK || verified.problems == 0);
@@ -27,7 +27,7 @@ static quipu_status run_verify(sweep_ctx *ctx, quipu_store *store, quipu_error *
 static quipu_status run_repair(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
 {
     (void)ctx;
-    return quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, err);
+    return quipu_store_verify(store, T_REPAIR, NULL, NULL, err);
 }
 
 static quipu_status run_erase(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
@@ -63,7 +63,7 @@ static quipu_status run_stats(sweep_ctx *ctx, quipu_store *store, quipu_error *e
     quipu_stats stats = QUIPU_STATS_INIT;
 
     (void)ctx;
-    return quipu_store_stats(store, NULL, &stats, err);
+    return quipu_store_stats(store, NULL, NULL, &stats, err);
 }
 
 static void body(void *arg)

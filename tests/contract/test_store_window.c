@@ -1,5 +1,6 @@
 /* The window of the next prompt: whole turns, a budget, tool pairs, and what it costs. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #include "store/store.h"
 
@@ -358,11 +359,9 @@ static void summaries_that_are_not_the_newest_are_not_in_the_window(void **state
     ht_script(store, "k", "ua");
     assert_int_equal(ht_compact(store, "k", 4, "second"), 8);
     CHECK_WINDOW(store, 1000, 0, "8 6 7", false, false);
-    T_OK(quipu_session_compact(store, QUIPU_STR("k"), QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0},
-                               NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("k"), T_COMPACT_UNDO, NULL, NULL, &err));
     CHECK_WINDOW(store, 1000, 0, "5 3 4 6 7", false, false);
-    T_OK(quipu_session_compact(store, QUIPU_STR("k"), QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0},
-                               NULL, NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("k"), T_COMPACT_UNDO, NULL, NULL, &err));
     CHECK_WINDOW(store, 1000, 0, "1 2 3 4 6 7", false, false);
     CHECK_WINDOW(store, tokens_from(store, 3), 0, "3 4 6 7", false, false);
 }

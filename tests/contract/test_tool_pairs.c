@@ -1,6 +1,7 @@
 /* One pairing rule: store, adk and model find the same pairs in the same conversation, which is the
  * list of pairs that base/tool_pair.h makes of it. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #include <quipu/adk.h>
 #include <quipu/model.h>
@@ -92,13 +93,12 @@ static void talk_check_store(quipu_store *store, const talk *self, const qp_tool
         const quipu_message *next = &self->messages[border];
         const bool words = next->role == QUIPU_ROLE_TOOL && next->calls.count == 0;
         const bool cut = words || qp_tool_pair_is_cut(items, count, (int64_t)border);
-        quipu_status status = quipu_session_compact(store, QUIPU_STR("k"), (int64_t)border,
-                                                    QUIPU_STR("sum"), NULL, NULL, &err);
+        quipu_status status = quipu_session_compact(
+            store, QUIPU_STR("k"), T_COMPACT((int64_t)border, QUIPU_STR("sum")), NULL, NULL, &err);
 
         T_STATUS(status, cut ? QUIPU_INVALID : QUIPU_OK);
         if (!cut) {
-            T_OK(quipu_session_compact(store, QUIPU_STR("k"), QUIPU_COMPACT_UNDO,
-                                       (quipu_str){NULL, 0}, NULL, NULL, &err));
+            T_OK(quipu_session_compact(store, QUIPU_STR("k"), T_COMPACT_UNDO, NULL, NULL, &err));
         }
     }
 }

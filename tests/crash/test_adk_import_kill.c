@@ -92,7 +92,7 @@ static int64_t kill_check(quipu_store *store)
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     int64_t count;
 
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     options.limit = 2 * SESSIONS;
     T_OK(quipu_session_list(store, &options, NULL, &page, NULL));
@@ -128,7 +128,7 @@ static void a_killed_import_leaves_whole_sessions_and_can_be_repeated(void **sta
         assert_int_equal(report.sessions + there, SESSIONS + 2);
         assert_int_equal(kill_check(store), SESSIONS + 2);
         quipu_stats stats = QUIPU_STATS_INIT;
-        T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+        T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
         assert_int_equal(stats.messages, (SESSIONS + 1) * EVENTS + 1);
         quipu_close(store);
     }

@@ -40,7 +40,7 @@ static void maintain_fork_is_whole(quipu_store *store)
 static quipu_status run_compact(quipu_store *store, quipu_error *err)
 {
     quipu_status status =
-        quipu_session_compact(store, K, 4, QUIPU_STR("in short"), NULL, NULL, err);
+        quipu_session_compact(store, K, T_COMPACT(4, QUIPU_STR("in short")), NULL, NULL, err);
 
     return status == QUIPU_INVALID ? QUIPU_OK
                                    : status; /* covered already, after an unknown outcome */
@@ -58,13 +58,12 @@ static bool done_compact(quipu_store *store)
 static void prepare_compacted(quipu_store *store)
 {
     prepare_long(store);
-    T_OK(quipu_session_compact(store, K, 4, QUIPU_STR("in short"), NULL, NULL, NULL));
+    T_OK(quipu_session_compact(store, K, T_COMPACT(4, QUIPU_STR("in short")), NULL, NULL, NULL));
 }
 
 static quipu_status run_uncompact(quipu_store *store, quipu_error *err)
 {
-    quipu_status status =
-        quipu_session_compact(store, K, QUIPU_COMPACT_UNDO, (quipu_str){NULL, 0}, NULL, NULL, err);
+    quipu_status status = quipu_session_compact(store, K, T_COMPACT_UNDO, NULL, NULL, err);
 
     return status == QUIPU_NOT_FOUND ? QUIPU_OK : status; /* undone, after an unknown outcome */
 }
@@ -343,7 +342,7 @@ static void prepare_damage(quipu_store *store)
 
 static quipu_status run_repair(quipu_store *store, quipu_error *err)
 {
-    return quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, err);
+    return quipu_store_verify(store, T_REPAIR, NULL, NULL, err);
 }
 
 static bool done_repair(quipu_store *store)
@@ -584,7 +583,8 @@ static void check_nothing_unread_is_sound(uint32_t flags, const char *name)
 
         store = st_open(path);
         faultvfs_arm((faultvfs_plan){FAULTVFS_ANY, n, false, FAULTVFS_EIO});
-        quipu_status status = quipu_store_verify(store, flags, NULL, NULL, NULL, &verified, &err);
+        quipu_status status =
+            quipu_store_verify(store, T_VERIFY(flags, NULL, NULL), NULL, &verified, &err);
         fired = faultvfs_fired() > 0;
         faultvfs_arm((faultvfs_plan){0});
         assert_true(status == QUIPU_OK || status == QUIPU_IO || status == QUIPU_UNKNOWN);

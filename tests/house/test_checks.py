@@ -464,7 +464,7 @@ class Symbols(Tree):
 
     def test_exports_equal_to_the_list_pass(self):
         self.library(self.API + "int quipu_a(void){return 1;}\nint qp_b(void){return 2;}\n")
-        self.put("README.md", "quipu_a\n")
+        self.put("README.md", "```c\nquipu_a();\n```\n")
         self.put("tools/symbols.txt", "quipu_a 0.1\n")
         self.passes("symbols", "--build", "b")
 
@@ -486,18 +486,37 @@ class Symbols(Tree):
         self.assertTrue(text.endswith("quipu_a 0.0\nquipu_b 0.2\n"), text)
 
 
-    def test_export_without_a_user_fails(self):
+    def test_export_that_no_user_calls_fails(self):
         self.library(self.API + "int quipu_a(void){return 1;}\n")
-        self.put("README.md", "nothing\n")
         self.put("tools/symbols.txt", "quipu_a 0.1\n")
-        self.fails("symbols", "quipu_a has no user", args=("--build", "b"))
+        for path, text in (
+            ("README.md", "quipu_a() in a sentence\n"),
+            ("apps/a.c", "/* as quipu_a() does */\n"),
+            ("apps/a.c", 'f("quipu_a()");\n'),
+            ("apps/a.c", '{"quipu_a", &loaded.a, 8};\n'),
+            ("bindings/go/lib.go", '"quipu_a": &Call.A,\n'),
+            ("bindings/go/a_test.go", '"quipu_a": &Call.A,\ncall(Call.A)\n'),
+            ("bindings/x/tests/a.c", "quipu_a();\n"),
+        ):
+            with self.subTest(text=text):
+                self.put(path, text)
+                self.fails("symbols", "quipu_a is called by none of", args=("--build", "b"))
+                (self.root / path).unlink()
+
+    def test_functions_that_are_loaded_by_name_count_when_they_are_called(self):
+        self.library(self.API + "int quipu_a(void){return 1;}\n"
+                     + self.API + "int quipu_b(void){return 1;}\n")
+        self.put("tools/symbols.txt", "quipu_a 0.1\nquipu_b 0.1\n")
+        self.put("apps/a.c", '{"quipu_a", &loaded.first, 8};\nloaded.first();\n')
+        self.put("bindings/go/lib.go", '"quipu_b": &Call.B,\ncall(Call.B)\n')
+        self.passes("symbols", "--build", "b")
 
     def test_more_exports_than_allowed_fail(self):
         sys.path.insert(0, str(ROOT / "tools"))
         most = importlib.import_module("check_symbols").QUIPU_MAX
         names = [f"quipu_a{i}" for i in range(most + 1)]
         self.library("".join(f"{self.API}int {n}(void){{return 1;}}\n" for n in names))
-        self.put("README.md", " ".join(names))
+        self.put("apps/a.c", " ".join(f"{n}();" for n in names))
         self.put("tools/symbols.txt", "".join(f"{n} 0.1\n" for n in names))
         self.fails("symbols", f"{most + 1} quipu_* exports; at most {most}", args=("--build", "b"))
 

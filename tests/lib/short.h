@@ -5,6 +5,30 @@
 
 #include <quipu/adk.h>
 
+/* Options as arguments: of quipu_store_verify(), quipu_store_verify_against(), quipu_store_stats()
+ * and quipu_session_compact(). */
+#define T_VERIFY(wanted, fn, fn_ctx)                                                               \
+    (&(const quipu_verify_options){.struct_size = (uint32_t)sizeof(quipu_verify_options),          \
+                                   .flags = (wanted),                                              \
+                                   .on_problem = (fn),                                             \
+                                   .problem_ctx = (fn_ctx)})
+#define T_REPAIR T_VERIFY(QUIPU_VERIFY_REPAIR, NULL, NULL)
+#define T_AGAINST(fn, fn_ctx)                                                                      \
+    (&(const quipu_verify_against_options){.struct_size =                                          \
+                                               (uint32_t)sizeof(quipu_verify_against_options),     \
+                                           .on_problem = (fn),                                     \
+                                           .problem_ctx = (fn_ctx)})
+#define T_QUICK                                                                                    \
+    (&(const quipu_stats_options){.struct_size = (uint32_t)sizeof(quipu_stats_options),            \
+                                  .flags = QUIPU_STATS_QUICK})
+#define T_COMPACT(to, ...)                                                                         \
+    (&(const quipu_compact_options){.struct_size = (uint32_t)sizeof(quipu_compact_options),        \
+                                    .covers_to = (to),                                             \
+                                    .summary = __VA_ARGS__})
+#define T_COMPACT_UNDO                                                                             \
+    (&(const quipu_compact_options){.struct_size = (uint32_t)sizeof(quipu_compact_options),        \
+                                    .flags = QUIPU_COMPACT_UNDO})
+
 /* Gets the session, or creates it; says which, when it is asked for. */
 static inline quipu_status t_session_reuse(quipu_store *store, const quipu_session_new *given,
                                            const quipu_call_options *call,
@@ -154,14 +178,15 @@ static inline quipu_status t_session_rewind(quipu_store *store, quipu_str key, i
     return quipu_session_fork(store, key, seq, &values, call, NULL, reterr);
 }
 
-static inline quipu_status t_live_head(quipu_live *session, quipu_arena *arena,
-                                       quipu_session_head *ret_head, quipu_error *reterr)
+static inline quipu_status t_live_get_identity(quipu_live *session, quipu_arena *arena,
+                                               quipu_live_identity *ret_identity,
+                                               quipu_error *reterr)
 {
     quipu_snapshot got = QUIPU_SNAPSHOT_INIT;
     quipu_status status = quipu_live_get(session, NULL, arena, &got, reterr);
 
     if (status == QUIPU_OK) {
-        *ret_head = *got.head;
+        *ret_identity = *got.identity;
     }
     return status;
 }
@@ -241,7 +266,7 @@ static inline quipu_status t_live_discard(quipu_live *parent, quipu_live *child,
 {
     quipu_child_end end = QUIPU_CHILD_END_INIT;
 
-    end.flags = QUIPU_CHILD_DISCARD;
+    end.flags = QUIPU_CHILD_END_DISCARD;
     end.reason = reason;
     return quipu_live_end_child(parent, child, &end, call, reterr);
 }
@@ -252,14 +277,15 @@ static inline quipu_status t_live_identity(quipu_live *session, quipu_arena *are
                                            quipu_error *reterr)
 {
     quipu_arena own = QUIPU_ARENA_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
-    quipu_status status = t_live_head(session, arena != NULL ? arena : &own, &head, reterr);
+    quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
+    quipu_status status =
+        t_live_get_identity(session, arena != NULL ? arena : &own, &identity, reterr);
 
     if (status == QUIPU_OK && ret_ref != NULL) {
-        *ret_ref = head.ref;
+        *ret_ref = identity.ref;
     }
     if (status == QUIPU_OK && ret_time != NULL) {
-        *ret_time = head.last_update_time;
+        *ret_time = identity.last_update_time;
     }
     quipu_arena_free(&own);
     return status;
@@ -269,15 +295,15 @@ static inline quipu_status t_live_identity(quipu_live *session, quipu_arena *are
 static inline int64_t t_live_revision(quipu_live *session, int64_t *ret_stored)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
 
-    if (t_live_head(session, &arena, &head, NULL) != QUIPU_OK) {
-        head.revision = -1;
+    if (t_live_get_identity(session, &arena, &identity, NULL) != QUIPU_OK) {
+        identity.revision = -1;
     } else if (ret_stored != NULL) {
-        *ret_stored = head.stored;
+        *ret_stored = identity.stored;
     }
     quipu_arena_free(&arena);
-    return head.revision;
+    return identity.revision;
 }
 
 #endif

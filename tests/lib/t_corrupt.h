@@ -13,6 +13,7 @@
 #ifndef T_LIB_CORRUPT_H
 #define T_LIB_CORRUPT_H
 
+#include "lib/short.h"
 #include "lib/t_oracle.h"
 
 #define T_CORRUPT_RESERVED 20 /* offset of the bytes that SQLite reserves in each page */
@@ -168,7 +169,7 @@ static inline quipu_status t_corrupt_generate(void *ctx, const quipu_model_param
                                               const quipu_call_options *call,
                                               const quipu_sink *sink, quipu_error *reterr)
 {
-    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_model_usage usage = QUIPU_MODEL_USAGE_INIT;
     quipu_delta delta = QUIPU_DELTA_INIT;
     quipu_status status;
 
@@ -217,7 +218,7 @@ static inline quipu_status t_corrupt_send(quipu_store *store)
     options.model = QUIPU_STR("model");
     options.provider = QUIPU_STR("none");
     options.flags = QUIPU_CONTEXT_LOG;
-    status = quipu_context_get(store, &options, NULL, &context, NULL);
+    status = quipu_context_make(store, &options, NULL, &context, NULL);
     quipu_free(context);
     return status;
 }
@@ -234,7 +235,7 @@ static inline quipu_status t_corrupt_fill_rest(quipu_store *store)
     status = status == QUIPU_OK ? t_corrupt_say(store, "one", 13, 13) : status;
     status = status == QUIPU_OK ? t_corrupt_send(store) : status;
     status = status == QUIPU_OK ? t_corrupt_observe(store) : status;
-    return status == QUIPU_OK ? quipu_model_factor_get(
+    return status == QUIPU_OK ? quipu_model_factor_learn(
                                     store, QUIPU_STR("model"),
                                     &(quipu_model_report){.struct_size = sizeof(quipu_model_report),
                                                           .estimated = 1000,
@@ -260,9 +261,10 @@ static inline quipu_status t_corrupt_fill(quipu_store *store)
                  : status;
     status = status == QUIPU_OK ? t_corrupt_create(store, "compact") : status;
     status = status == QUIPU_OK ? t_corrupt_say(store, "compact", 1, 10) : status;
-    status = status == QUIPU_OK ? quipu_session_compact(store, QUIPU_STR("compact"), 6,
-                                                        QUIPU_STR("in short"), NULL, NULL, NULL)
-                                : status;
+    status = status == QUIPU_OK
+                 ? quipu_session_compact(store, QUIPU_STR("compact"),
+                                         T_COMPACT(6, QUIPU_STR("in short")), NULL, NULL, NULL)
+                 : status;
     status = status == QUIPU_OK ? t_corrupt_fill_rest(store) : status;
     status = status == QUIPU_OK ? quipu_search_index(store, NULL, NULL, NULL) : status;
     status = status == QUIPU_OK ? t_corrupt_create(store, "pending") : status;
@@ -352,7 +354,7 @@ static inline const char *t_corrupt_verbs(quipu_store *store, t_bytes *scratch)
         wrong = t_corrupt_ended(what, expression, &err);                                           \
     }
     values.key = QUIPU_STR("fork after");
-    T_CORRUPT_CALL("stats", quipu_store_stats(store, &call, &stats, &err));
+    T_CORRUPT_CALL("stats", quipu_store_stats(store, NULL, &call, &stats, &err));
     T_CORRUPT_CALL("export", t_oracle_export(store, scratch, &err));
     T_CORRUPT_CALL("show", t_oracle_sessions(store, t_oracle_show, &err));
     T_CORRUPT_CALL("search", t_oracle_search(store, &err));
@@ -396,7 +398,7 @@ static inline quipu_status t_corrupt_verify(quipu_store *store, bool *ret_clean,
     const quipu_call_options call = t_oracle_call();
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_status status =
-        quipu_store_verify(store, 0, t_corrupt_hear, ret_by_sum, &call, &verified, err);
+        quipu_store_verify(store, T_VERIFY(0, t_corrupt_hear, ret_by_sum), &call, &verified, err);
 
     *ret_clean = status == QUIPU_OK && verified.problems == 0;
     *ret_by_sum = *ret_by_sum || strstr(err->message, "does not fit its checksum") != NULL;
@@ -430,7 +432,7 @@ static inline const char *t_corrupt_store(t_corrupt_base *base, t_corrupt_target
     wrong = t_corrupt_ended("verify", status, &err);
     if (wrong == NULL) {
         base->heads.at = 0;
-        status = quipu_store_verify_against(store, t_bytes_read, &base->heads, NULL, NULL, NULL,
+        status = quipu_store_verify_against(store, NULL, t_bytes_read, &base->heads, NULL,
                                             &compared, &err);
         wrong = t_corrupt_ended("verify against heads", status, &err);
     }

@@ -10,6 +10,8 @@
 
 #include <quipu/quipu.h>
 
+#include "lib/short.h"
+
 #define T_ORACLE_DEADLINE_MS 120000 /* a call that reaches it does not end: no sound one is near */
 
 /* Bytes that an export wrote, or that an import reads. */
@@ -141,14 +143,14 @@ static inline quipu_status t_oracle_known(quipu_store *store, quipu_str key, qui
     options.flags = QUIPU_CONTEXT_AS_BEFORE;
     options.model = QUIPU_STR("model");
     if (status == QUIPU_OK) {
-        status = quipu_context_get(store, &options, &call, &context, err);
+        status = quipu_context_make(store, &options, &call, &context, err);
         options.at_seq = status == QUIPU_OK ? context->last_seq : 0;
         quipu_free(context);
         context = NULL;
     }
     options.flags = 0;
     if (status == QUIPU_OK && options.at_seq > 0) {
-        status = quipu_context_get(store, &options, &call, &context, err);
+        status = quipu_context_make(store, &options, &call, &context, err);
         quipu_free(context);
     }
     /* A turn need not be logged, and its messages may be pruned. */
@@ -223,7 +225,8 @@ static inline quipu_status t_oracle_verify(quipu_store *store, uint32_t flags, b
 {
     const quipu_call_options call = t_oracle_call();
     quipu_verified verified = QUIPU_VERIFIED_INIT;
-    quipu_status status = quipu_store_verify(store, flags, NULL, NULL, &call, &verified, err);
+    quipu_status status =
+        quipu_store_verify(store, T_VERIFY(flags, NULL, NULL), &call, &verified, err);
 
     *ret_clean = status == QUIPU_OK && verified.problems == 0;
     return status;
@@ -296,7 +299,7 @@ static inline const char *t_oracle(quipu_store *store, t_bytes *exported, bool *
     if (status != QUIPU_OK) {
         return t_oracle_fail("rm", status, &err);
     }
-    status = quipu_store_verify(store, 0, t_oracle_hear, &other, &call, &verified, &err);
+    status = quipu_store_verify(store, T_VERIFY(0, t_oracle_hear, &other), &call, &verified, &err);
     *ret_index_changed = verified.problems > 0;
     if (status != QUIPU_OK) {
         return t_oracle_fail("verify after rm", status, &err);

@@ -24,7 +24,7 @@ typedef struct llm_seen {
     size_t errors;
     size_t text_bytes;
     int64_t estimated; /* tokens of the last prompt of a turn */
-    quipu_usage usage;
+    quipu_model_usage usage;
     quipu_cancel *cancel; /* set at the third text, when given */
 } llm_seen;
 
@@ -209,7 +209,7 @@ static void talk_of_three_turns_is_kept_by_the_store(void **state)
     T_STR(quipu_message_at(history->messages, 2)->content, "What colour is it?");
     assert_int_equal(quipu_message_at(history->messages, 5)->role, QUIPU_ROLE_ASSISTANT);
     assert_true(quipu_message_at(history->messages, 5)->content.n > 0);
-    T_OK(quipu_model_factor_get(store, QUIPU_STR("local"), NULL, NULL, &factor, NULL));
+    T_OK(quipu_model_factor_learn(store, QUIPU_STR("local"), NULL, NULL, &factor, NULL));
     printf("one estimated token is %.3f of the model's, by %lld reports\n",
            (double)factor.ppm / QUIPU_FACTOR_ONE, (long long)factor.samples);
     assert_true(factor.samples > 0 || seen.estimated < QUIPU_FACTOR_TOKENS_MIN);
@@ -546,7 +546,7 @@ static void a_question_in_other_words_finds_its_answer_by_a_real_sentence_model(
     }
     options.embedder = embedder;
     options.embed_model = QUIPU_STR("all-MiniLM-L6-v2");
-    options.flags = QUIPU_MEMORY_EMBED_ONLY;
+    options.flags = QUIPU_MEMORY_RUN_EMBED_ONLY;
     call.deadline_ms = -1;
     T_OK(quipu_memory_run(store, &options, &call, &ran, NULL));
     assert_int_equal(ran.embedded, 5);

@@ -302,8 +302,8 @@ static void an_overview_has_the_summary_and_what_is_remembered(void **state)
 
     tools_fill(world);
     T_OK(t_memory_save(world->store, &memory, NULL, NULL, &err));
-    T_OK(quipu_session_compact(world->store, QUIPU_STR("talk"), 4, QUIPU_STR("about ships"), NULL,
-                               NULL, &err));
+    T_OK(quipu_session_compact(world->store, QUIPU_STR("talk"),
+                               T_COMPACT(4, QUIPU_STR("about ships")), NULL, NULL, &err));
     mcp_call(world, "session_overview", "{\"session\":\"talk\"}");
     mcp_has(world, "\"summary\":\"about ships\"");
     mcp_has(world, "\"kind\":\"observation\",\"text\":\"she sails\",\"session\":\"talk\"");

@@ -154,13 +154,13 @@ static void run_end(run *self)
 static void the_largest_usage_is_reported_and_a_larger_one_is_not(void **state)
 {
     for (int64_t more = 0; more < 2; more++) {
-        const quipu_usage usage = {.struct_size = (uint32_t)sizeof(usage),
-                                   .input = QUIPU_USAGE_MAX + more,
-                                   .output = QUIPU_USAGE_MAX,
-                                   .total = INT64_MAX,
-                                   .cached = INT64_MAX,
-                                   .cache_write = -1,
-                                   .thoughts = -1};
+        const quipu_model_usage usage = {.struct_size = (uint32_t)sizeof(usage),
+                                         .input = QUIPU_MODEL_USAGE_MAX + more,
+                                         .output = QUIPU_MODEL_USAGE_MAX,
+                                         .total = INT64_MAX,
+                                         .cached = INT64_MAX,
+                                         .cache_write = -1,
+                                         .thoughts = -1};
         const quipu_delta deltas[] = {TEXT_DELTA("Hello"),
                                       {.struct_size = (uint32_t)sizeof(quipu_delta),
                                        .kind = QUIPU_DELTA_USAGE,
@@ -171,9 +171,9 @@ static void the_largest_usage_is_reported_and_a_larger_one_is_not(void **state)
         (void)state;
         BEGIN(&self, deltas);
         T_OK(run_go(&self));
-        assert_true(self.response.usage->input == (more == 0 ? QUIPU_USAGE_MAX : -1));
-        assert_true(self.response.usage->output == QUIPU_USAGE_MAX);
-        assert_true(self.response.usage->total == (more == 0 ? 2 * QUIPU_USAGE_MAX : -1));
+        assert_true(self.response.usage->input == (more == 0 ? QUIPU_MODEL_USAGE_MAX : -1));
+        assert_true(self.response.usage->output == QUIPU_MODEL_USAGE_MAX);
+        assert_true(self.response.usage->total == (more == 0 ? 2 * QUIPU_MODEL_USAGE_MAX : -1));
         assert_true(self.response.usage->cached == -1);
         run_end(&self);
     }
@@ -181,13 +181,13 @@ static void the_largest_usage_is_reported_and_a_larger_one_is_not(void **state)
 
 static void partial_texts_then_one_complete_answer(void **state)
 {
-    const quipu_usage usage = {.struct_size = (uint32_t)sizeof(usage),
-                               .input = 10,
-                               .output = 2,
-                               .total = -1,
-                               .cached = 4,
-                               .cache_write = -1,
-                               .thoughts = -1};
+    const quipu_model_usage usage = {.struct_size = (uint32_t)sizeof(usage),
+                                     .input = 10,
+                                     .output = 2,
+                                     .total = -1,
+                                     .cached = 4,
+                                     .cache_write = -1,
+                                     .thoughts = -1};
     const quipu_delta deltas[] = {
         {.struct_size = (uint32_t)sizeof(quipu_delta),
          .kind = QUIPU_DELTA_START,

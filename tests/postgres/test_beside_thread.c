@@ -2,6 +2,7 @@
  * program that appends to another session, or keeps it waiting, and what races for the messages of
  * one family loses none that a session still shows and leaves none that no session shows. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -153,7 +154,8 @@ static void a_cap_and_a_prune_do_not_wait_for_a_writer_of_another_session(void *
     st_append_many(store, "k", 8);
     mt_fork(store, "k", 7, "f");
     st_append_many(store, "k", 8);
-    T_OK(quipu_session_compact(store, QUIPU_STR("f"), 6, QUIPU_STR("what was"), NULL, NULL, NULL));
+    T_OK(quipu_session_compact(store, QUIPU_STR("f"), T_COMPACT(6, QUIPU_STR("what was")), NULL,
+                               NULL, NULL));
     T_OK(quipu_session_prune(store, QUIPU_STR("f"), NULL, &removed, NULL));
     assert_int_equal(removed, 1);
     assert_int_equal(exclusive(store), 0);

@@ -1,6 +1,7 @@
 /* What a program holds while it reads a large session from a server: a chunk of it, and what it was
  * asked to hold. Each job runs in a process of its own, whose peak of memory is looked at. */
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -130,7 +131,7 @@ static int job_verify(quipu_store *store, long *ret_held_kb)
     quipu_verified verified = QUIPU_VERIFIED_INIT;
 
     (void)ret_held_kb;
-    return quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL) != QUIPU_OK ||
+    return quipu_store_verify(store, NULL, NULL, &verified, NULL) != QUIPU_OK ||
            verified.messages != MESSAGES || verified.problems != 0;
 }
 
@@ -139,8 +140,7 @@ static int job_repair(quipu_store *store, long *ret_held_kb)
     quipu_verified verified = QUIPU_VERIFIED_INIT;
 
     (void)ret_held_kb;
-    return quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL) !=
-               QUIPU_OK ||
+    return quipu_store_verify(store, T_REPAIR, NULL, &verified, NULL) != QUIPU_OK ||
            verified.problems != 1 || verified.repaired != 1;
 }
 

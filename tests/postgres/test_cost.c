@@ -173,7 +173,7 @@ static void many_callers_share_commits(void **state)
         st_create(store, key);
         callers[i] = (caller){.store = store, .number = i, .count = count};
     }
-    T_OK(quipu_store_stats(store, NULL, &before, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &before, NULL));
     start_ns = now_ns();
     for (int i = 0; i < CALLERS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, caller_run, &callers[i]), 0);
@@ -183,7 +183,7 @@ static void many_callers_share_commits(void **state)
         assert_int_equal(callers[i].failures, 0);
     }
     start_ns = now_ns() - start_ns;
-    T_OK(quipu_store_stats(store, NULL, &after, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &after, NULL));
     assert_int_equal(after.messages - before.messages, CALLERS * count);
     print_message("%d callers: %lld appends/s, %lld commits for %d appends\n", CALLERS,
                   (long long)((int64_t)CALLERS * count * 1000000000 / start_ns),

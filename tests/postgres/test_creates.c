@@ -62,7 +62,7 @@ static void check_store(quipu_store *store)
 {
     quipu_verified verified = QUIPU_VERIFIED_INIT;
 
-    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
 }
 

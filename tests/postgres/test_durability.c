@@ -11,7 +11,7 @@ static int64_t disks_of(const char *uri)
     quipu_store *store = NULL;
 
     T_OK(quipu_open(uri, NULL, &store, NULL));
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     quipu_close(store);
     return stats.durability_level;
 }
@@ -61,7 +61,7 @@ static void a_file_reports_its_durability_level(void **state)
     assert_int_equal(disks_of(":memory:"), 0);
     options.durability = QUIPU_RELAXED;
     T_OK(quipu_open(path, &options, &store, NULL));
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     assert_int_equal(stats.durability_level, 0);
     quipu_close(store);
 }

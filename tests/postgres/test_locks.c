@@ -258,7 +258,7 @@ static void a_group_locks_as_many_sessions_as_it_has_callers(void **state)
         T_OK(callers[i].status);
         assert_int_equal(st_append(store, callers[i].key, "x"), 2);
     }
-    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, NULL));
     assert_true(stats.largest_commit > 1 && stats.largest_commit <= QUIPU_GROUP_MAX);
     quipu_close(store);
 }

@@ -46,7 +46,7 @@ static void an_erased_session_is_gone_and_others_stay(void **state)
     quipu_free(erasure);
     T_STATUS(st_get_status(store, "gone"), QUIPU_NOT_FOUND);
     assert_int_equal(st_append(store, "stays", "still"), 4);
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     assert_int_equal(stats.messages, 4);
     assert_true(stats.file_bytes > 0);
     quipu_close(store);

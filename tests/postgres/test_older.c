@@ -63,7 +63,7 @@ static void reads_as(const char *tenant)
     place_age(&where);
 
     T_OK(place_open(where.reader, tenant, QUIPU_OPEN_READ_ONLY, &store, &err));
-    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats, &err));
     assert_string_equal(stats.missing,
                         "column \"ttl_ms\" of table \"sessions\", column \"turn_seq\" of "
                         "table \"sessions\", table \"feed\"");

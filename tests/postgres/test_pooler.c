@@ -194,7 +194,7 @@ static void stores_share_the_servers_connections_and_do_not_notice(void **state)
         }
         quipu_free(history);
     }
-    T_OK(quipu_store_verify(stores[1], 0, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(stores[1], NULL, NULL, &verified, NULL));
     assert_int_equal(verified.messages, STORES * THREADS * APPENDS);
     assert_int_equal(verified.problems, 0);
     for (int i = 0; i < STORES; i++) {

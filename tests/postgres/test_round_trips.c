@@ -4,6 +4,7 @@
 #include "contract/adk_t.h"
 #include "contract/history_t.h"
 #include "contract/maintain_t.h"
+#include "lib/short.h"
 
 #include <libpq-fe.h>
 #include <stdatomic.h>
@@ -353,7 +354,8 @@ static void another_writer_is_noticed(void **state)
     T_OK(quipu_session_update(other, QUIPU_STR("k"), &patch, NULL, NULL, &err));
     assert_int_equal(st_append(mine, "k", "x"), 2 * WARM + 4);
     warm(mine, "k");
-    T_OK(quipu_session_compact(other, QUIPU_STR("k"), 5, QUIPU_STR("sum"), NULL, NULL, &err));
+    T_OK(quipu_session_compact(other, QUIPU_STR("k"), T_COMPACT(5, QUIPU_STR("sum")), NULL, NULL,
+                               &err));
     assert_int_equal(st_append(mine, "k", "x"), 3 * WARM + 6);
     T_OK(quipu_search_index(other, NULL, NULL, &err));
     assert_int_equal(st_append(mine, "k", "x"), 3 * WARM + 7);

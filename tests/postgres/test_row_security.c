@@ -251,7 +251,7 @@ static void tenants_do_not_meet(void **state)
     st_create(red, "red only");
     T_STATUS(st_get_status(blue, "red only"), QUIPU_NOT_FOUND);
     assert_int_equal(st_append(blue, "shared key", "more"), 2);
-    T_OK(quipu_store_verify(red, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(red, T_REPAIR, NULL, NULL, &err));
     T_OK(t_session_erase(red, QUIPU_STR("shared key"), 0, NULL, NULL, &err));
     T_STATUS(st_get_status(red, "shared key"), QUIPU_NOT_FOUND);
     history = st_get(blue, "shared key", NULL);
@@ -399,9 +399,9 @@ static quipu_status verb_run(quipu_store *store, uint64_t verb, const char *key,
     case 7:
         return t_memory_save(store, &memory, NULL, NULL, NULL);
     case 8:
-        return quipu_session_compact(store, name, 1, quipu_cstr(text), NULL, NULL, NULL);
+        return quipu_session_compact(store, name, T_COMPACT(1, quipu_cstr(text)), NULL, NULL, NULL);
     case 9:
-        return quipu_model_factor_get(
+        return quipu_model_factor_learn(
             store, name,
             &(quipu_model_report){
                 .struct_size = sizeof(quipu_model_report), .estimated = 100, .reported = 120},
@@ -450,8 +450,8 @@ static void check_apart(quipu_store *store, quipu_store *single, const char *min
     assert_string_equal(hits, found(single, mine));
     assert_string_equal(found(store, theirs), "");
     assert_int_equal(listed(store), listed(single));
-    T_OK(quipu_store_stats(store, NULL, &stats[0], &err));
-    T_OK(quipu_store_stats(single, NULL, &stats[1], &err));
+    T_OK(quipu_store_stats(store, NULL, NULL, &stats[0], &err));
+    T_OK(quipu_store_stats(single, NULL, NULL, &stats[1], &err));
     assert_int_equal(stats[0].messages, stats[1].messages);
     assert_int_equal(stats[0].sessions, stats[1].sessions);
     for (int i = 0; i < KEYS; i++) {
@@ -460,7 +460,7 @@ static void check_apart(quipu_store *store, quipu_store *single, const char *min
         T_STATUS(st_get_status(store, key), st_get_status(single, key));
         assert_int_equal(remembered(store, key), remembered(single, key));
     }
-    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, T_REPAIR, NULL, NULL, &err));
 }
 
 /* Two tenants use the same keys in turn, the numbers of their sessions are mixed; each does the

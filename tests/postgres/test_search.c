@@ -1,6 +1,7 @@
 /* Search in PostgreSQL finds what it finds in SQLite, in the same order, also in messages that are
  * larger than what the server's index can hold of one. */
 #include "contract/search_t.h"
+#include "lib/short.h"
 
 #include "base/buf.h"
 #include "ent_postgres/search.h"
@@ -338,8 +339,7 @@ static void a_message_of_very_many_words_is_found_by_the_words_that_fit(void **s
         assert_string_equal(found(store, "w0090000 w0000007"), "a:1 ");
         assert_string_equal(found(store, "w0299999"), "");
         assert_string_equal(found(store, "small"), "a:2 ");
-        T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL,
-                                &err)); /* nothing is wrong with it */
+        T_OK(quipu_store_verify(store, T_REPAIR, NULL, NULL, &err)); /* nothing is wrong with it */
         T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, NULL, NULL, &err));
         assert_string_equal(found(store, "w0000000"), "");
         qp_buf_free(&text);

@@ -3,7 +3,7 @@
 
 #include "base/base64.h"
 
-static void note_usage(qp_buf *out, const quipu_usage *usage)
+static void note_usage(qp_buf *out, const quipu_model_usage *usage)
 {
     qp_buf_printf(
         out, "usage input %lld output %lld total %lld cached %lld written %lld thoughts %lld",

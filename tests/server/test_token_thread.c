@@ -21,21 +21,21 @@ static void token_path(char ret_path[T_PATH_MAX])
     t_path(t_tmpdir(), "tokens", ret_path);
 }
 
-static quipu_token_options token_options(void)
+static quipu_access_token_options token_options(void)
 {
-    quipu_token_options options = QUIPU_TOKEN_OPTIONS_INIT;
+    quipu_access_token_options options = QUIPU_ACCESS_TOKEN_OPTIONS_INIT;
 
-    options.verbs = QUIPU_TOKEN_READ;
+    options.verbs = QUIPU_ACCESS_TOKEN_READ;
     return options;
 }
 
 static size_t token_count(const char *path)
 {
-    quipu_token_list *list = NULL;
+    quipu_access_token_list *list = NULL;
     quipu_error error;
     size_t count;
 
-    T_OK(quipu_token_find(path, &list, &error));
+    T_OK(quipu_access_token_find(path, &list, &error));
     count = list->tokens.count;
     quipu_free(list);
     return count;
@@ -45,9 +45,9 @@ static size_t token_count(const char *path)
 
 static void a_token_is_found_by_its_text_and_by_nothing_else(void **state)
 {
-    quipu_token_options options = token_options();
+    quipu_access_token_options options = token_options();
     char path[T_PATH_MAX];
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     qp_token_table *table = NULL;
     quipu_error error;
     const qp_identity *found;
@@ -56,15 +56,16 @@ static void a_token_is_found_by_its_text_and_by_nothing_else(void **state)
     token_path(path);
     options.app_name = QUIPU_STR("app");
     options.user_id = QUIPU_STR("user");
-    T_OK(quipu_token_add(path, &options, token, &error));
-    assert_int_equal(strlen(token), QUIPU_TOKEN_SIZE - 1);
+    T_OK(quipu_access_token_create(path, &options, token, &error));
+    assert_int_equal(strlen(token), QUIPU_ACCESS_TOKEN_SIZE - 1);
     T_OK(qp_token_load(path, &table, &error));
     found = qp_token_find(table, QUIPU_STR(""), quipu_cstr(token));
     assert_non_null(found);
     T_STR(found->app_name, "app");
     T_STR(found->user_id, "user");
-    assert_int_equal(found->verbs, QUIPU_TOKEN_READ);
-    assert_null(qp_token_find(table, QUIPU_STR(""), (quipu_str){token, QUIPU_TOKEN_SIZE - 2}));
+    assert_int_equal(found->verbs, QUIPU_ACCESS_TOKEN_READ);
+    assert_null(
+        qp_token_find(table, QUIPU_STR(""), (quipu_str){token, QUIPU_ACCESS_TOKEN_SIZE - 2}));
     token[10] = (char)(token[10] == 'a' ? 'b' : 'a');
     assert_null(qp_token_find(table, QUIPU_STR(""), quipu_cstr(token)));
     assert_null(qp_token_find(table, QUIPU_STR(""), QUIPU_STR("")));
@@ -73,9 +74,9 @@ static void a_token_is_found_by_its_text_and_by_nothing_else(void **state)
 
 static void a_token_counts_for_its_own_tenant_alone(void **state)
 {
-    quipu_token_options options = token_options();
+    quipu_access_token_options options = token_options();
     char path[T_PATH_MAX];
-    char tokens[2][QUIPU_TOKEN_SIZE];
+    char tokens[2][QUIPU_ACCESS_TOKEN_SIZE];
     static const char *const tenants[] = {"", "acme"};
     qp_token_table *table = NULL;
     quipu_error error;
@@ -84,7 +85,7 @@ static void a_token_counts_for_its_own_tenant_alone(void **state)
     token_path(path);
     for (size_t i = 0; i < 2; i++) {
         options.tenant = quipu_cstr(tenants[i]);
-        T_OK(quipu_token_add(path, &options, tokens[i], &error));
+        T_OK(quipu_access_token_create(path, &options, tokens[i], &error));
     }
     T_OK(qp_token_load(path, &table, &error));
     for (size_t i = 0; i < 2; i++) {
@@ -101,9 +102,9 @@ static void a_token_counts_for_its_own_tenant_alone(void **state)
 
 static void an_identity_is_found_again_until_its_rights_change(void **state)
 {
-    quipu_token_options options = token_options();
+    quipu_access_token_options options = token_options();
     char path[T_PATH_MAX];
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     qp_token_table *table = NULL;
     qp_identity before;
     quipu_error error;
@@ -111,11 +112,11 @@ static void an_identity_is_found_again_until_its_rights_change(void **state)
     (void)state;
     token_path(path);
     options.app_name = QUIPU_STR("app");
-    T_OK(quipu_token_add(path, &options, token, &error));
+    T_OK(quipu_access_token_create(path, &options, token, &error));
     T_OK(qp_token_load(path, &table, &error));
     before = table->items[0];
     assert_ptr_equal(qp_token_again(table, &before), &table->items[0]);
-    before.verbs = QUIPU_TOKEN_READ | QUIPU_TOKEN_WRITE;
+    before.verbs = QUIPU_ACCESS_TOKEN_READ | QUIPU_ACCESS_TOKEN_WRITE;
     assert_null(qp_token_again(table, &before));
     before = table->items[0];
     before.app_name = QUIPU_STR("other");
@@ -132,16 +133,16 @@ static void an_identity_is_found_again_until_its_rights_change(void **state)
 /* Steps of the wall clock, forward and back: an expiry is a time, not a countdown. */
 static void a_token_expires_by_the_clock(void **state)
 {
-    quipu_token_options options = token_options();
+    quipu_access_token_options options = token_options();
     char path[T_PATH_MAX];
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     qp_token_table *table = NULL;
     quipu_error error;
 
     (void)state;
     token_path(path);
     options.ttl_ms = 3600000;
-    T_OK(quipu_token_add(path, &options, token, &error));
+    T_OK(quipu_access_token_create(path, &options, token, &error));
     T_OK(qp_token_load(path, &table, &error));
     assert_non_null(qp_token_find(table, QUIPU_STR(""), quipu_cstr(token)));
     qp_time_step(options.ttl_ms - 60000);
@@ -157,11 +158,11 @@ static void a_token_expires_by_the_clock(void **state)
 static void *token_add_some(void *arg)
 {
     for (int i = 0; i < TOKEN_T_EACH; i++) {
-        quipu_token_options options = token_options();
-        char token[QUIPU_TOKEN_SIZE];
+        quipu_access_token_options options = token_options();
+        char token[QUIPU_ACCESS_TOKEN_SIZE];
         quipu_error error;
 
-        if (quipu_token_add(arg, &options, token, &error) != QUIPU_OK) {
+        if (quipu_access_token_create(arg, &options, token, &error) != QUIPU_OK) {
             return arg;
         }
     }
@@ -201,20 +202,20 @@ static void token_fill(const char *path, int count)
 
 static void a_file_holds_tokens_up_to_its_limit(void **state)
 {
-    quipu_token_options options = token_options();
+    quipu_access_token_options options = token_options();
     char path[T_PATH_MAX];
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     quipu_error error;
 
     (void)state;
     token_path(path);
-    token_fill(path, QUIPU_TOKENS_MAX - 1);
-    T_OK(quipu_token_add(path, &options, token, &error));
-    assert_int_equal(token_count(path), QUIPU_TOKENS_MAX);
-    T_STATUS(quipu_token_add(path, &options, token, &error), QUIPU_LIMIT);
-    assert_int_equal(token_count(path), QUIPU_TOKENS_MAX);
-    token_fill(path, QUIPU_TOKENS_MAX + 1);
-    T_STATUS(quipu_token_add(path, &options, token, &error), QUIPU_INVALID);
+    token_fill(path, QUIPU_ACCESS_TOKENS_MAX - 1);
+    T_OK(quipu_access_token_create(path, &options, token, &error));
+    assert_int_equal(token_count(path), QUIPU_ACCESS_TOKENS_MAX);
+    T_STATUS(quipu_access_token_create(path, &options, token, &error), QUIPU_LIMIT);
+    assert_int_equal(token_count(path), QUIPU_ACCESS_TOKENS_MAX);
+    token_fill(path, QUIPU_ACCESS_TOKENS_MAX + 1);
+    T_STATUS(quipu_access_token_create(path, &options, token, &error), QUIPU_INVALID);
 }
 
 #define TOKEN_T_HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -233,9 +234,9 @@ static void wrong_files_are_refused_and_stay_as_they_are(void **state)
         "{\"quipu\":\"tokens\",\"major\":1,\"tokens\":[{\"hash\":\"" TOKEN_T_HASH
         "\",\"user\":\"u\",\"verbs\":[\"read\"]}]}",
     };
-    quipu_token_options options = token_options();
+    quipu_access_token_options options = token_options();
     char path[T_PATH_MAX];
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     quipu_error error;
 
     (void)state;
@@ -246,7 +247,7 @@ static void wrong_files_are_refused_and_stay_as_they_are(void **state)
 
         t_file_write(path, wrong[i], strlen(wrong[i]));
         assert_int_equal(chmod(path, 0600), 0);
-        T_STATUS(quipu_token_add(path, &options, token, &error), QUIPU_INVALID);
+        T_STATUS(quipu_access_token_create(path, &options, token, &error), QUIPU_INVALID);
         text = t_file_read(path, &size);
         assert_string_equal(text, wrong[i]);
         free(text);
@@ -255,10 +256,10 @@ static void wrong_files_are_refused_and_stay_as_they_are(void **state)
 
 static void token_sweep(void *ctx)
 {
-    quipu_token_options options = token_options();
-    char token[QUIPU_TOKEN_SIZE];
+    quipu_access_token_options options = token_options();
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     quipu_error error;
-    quipu_status status = quipu_token_add(ctx, &options, token, &error);
+    quipu_status status = quipu_access_token_create(ctx, &options, token, &error);
 
     assert_true(status == QUIPU_OK || t_fault_fired() > 0);
 }
@@ -278,9 +279,9 @@ static void a_token_is_added_or_not_without_memory(void **state)
 /* Without a descriptor a file that has changed cannot be read: nobody gets in until it can. */
 static void a_file_that_cannot_be_opened_for_a_while_is_read_later(void **state)
 {
-    quipu_token_options options = token_options();
+    quipu_access_token_options options = token_options();
     char path[T_PATH_MAX];
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     qp_token_book book = {.path = path};
     struct rlimit files;
     struct rlimit none;
@@ -289,7 +290,7 @@ static void a_file_that_cannot_be_opened_for_a_while_is_read_later(void **state)
     (void)state;
     token_path(path);
     T_OK(qp_token_refresh(&book, &error));
-    T_OK(quipu_token_add(path, &options, token, &error));
+    T_OK(quipu_access_token_create(path, &options, token, &error));
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     none = (struct rlimit){.rlim_cur = 0, .rlim_max = files.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -320,16 +321,16 @@ static void token_refresh_sweep(void *ctx)
 
 static void a_file_that_is_read_without_memory_is_read_later(void **state)
 {
-    quipu_token_options options = token_options();
+    quipu_access_token_options options = token_options();
     char path[T_PATH_MAX];
-    char token[QUIPU_TOKEN_SIZE];
+    char token[QUIPU_ACCESS_TOKEN_SIZE];
     quipu_error error;
 
     (void)state;
     token_path(path);
     options.app_name = QUIPU_STR("app");
-    T_OK(quipu_token_add(path, &options, token, &error));
-    T_OK(quipu_token_add(path, &options, token, &error));
+    T_OK(quipu_access_token_create(path, &options, token, &error));
+    T_OK(quipu_access_token_create(path, &options, token, &error));
     assert_true(t_fault_sweep(token_refresh_sweep, path) > 0);
 }
 

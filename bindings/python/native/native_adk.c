@@ -9,14 +9,14 @@ static quipu_session_ref adk_ref(const qpy_task *task)
     return (quipu_session_ref){task->in[0], task->in[1], task->in[2]};
 }
 
-static void adk_put_head(qpy_task *task, const quipu_session_head *head)
+static void adk_put_identity(qpy_task *task, const quipu_live_identity *identity)
 {
     char uid[QUIPU_UUID_TEXT_SIZE];
 
-    quipu_uuid_format(head->uid, uid);
+    quipu_uuid_format(identity->uid, uid);
     qpy_put_text(task, quipu_cstr(uid));
-    qpy_put_number(task, head->revision);
-    qpy_put_time(task, head->last_update_time);
+    qpy_put_number(task, identity->revision);
+    qpy_put_time(task, identity->last_update_time);
 }
 
 /* Events as one array in the task's arena. */
@@ -62,9 +62,9 @@ static quipu_status adk_put_session(qpy_task *task, quipu_live *session)
         status = adk_join(task, snapshot.events, &events);
     }
     if (status == QUIPU_OK) {
-        adk_put_head(task, snapshot.head);
+        adk_put_identity(task, snapshot.identity);
         qpy_put_number(task, (int64_t)snapshot.count);
-        qpy_put_own(task, snapshot.head->ref.session_id);
+        qpy_put_own(task, snapshot.identity->ref.session_id);
         qpy_put_own(task, snapshot.state.text);
         qpy_put_own(task, events);
     }
@@ -104,8 +104,8 @@ quipu_status qpy_adk_get(qpy_task *task)
 /* A session: texts user, id, state; numbers of its last update. */
 quipu_status qpy_adk_list(qpy_task *task)
 {
-    quipu_service_page *page = NULL;
-    const quipu_status status = quipu_service_list(task->on->service, task->in[0], task->in[1],
+    quipu_service_list *page = NULL;
+    const quipu_status status = quipu_service_find(task->on->service, task->in[0], task->in[1],
                                                    task->call, &page, &task->error);
 
     for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
@@ -127,26 +127,26 @@ quipu_status qpy_adk_delete(qpy_task *task)
     return quipu_service_delete(task->on->service, &ref, task->call, &task->error);
 }
 
-/* Texts: app, user and session id, the uid, the event; number: the revision. Returns the new head
+/* Texts: app, user and session id, the uid, the event; number: the revision. Returns the new identity
  * and whether the event was a repeat. */
 quipu_status qpy_adk_append(qpy_task *task)
 {
-    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_live_identity identity = QUIPU_LIVE_IDENTITY_INIT;
     quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
-    quipu_status status = quipu_uuid_parse(task->in[3], &head.uid);
+    quipu_status status = quipu_uuid_parse(task->in[3], &identity.uid);
 
-    head.ref = adk_ref(task);
-    head.revision = task->given[0];
+    identity.ref = adk_ref(task);
+    identity.revision = task->given[0];
     if (status != QUIPU_OK) {
         static const char text[] = "the session's marker was not made by quipu";
 
         memcpy(task->error.message, text, sizeof(text));
     } else {
-        status = quipu_service_append(task->on->service, &head, (quipu_json){task->in[4]},
+        status = quipu_service_append(task->on->service, &identity, (quipu_json){task->in[4]},
                                       task->call, &result, &task->error);
     }
     if (status == QUIPU_OK) {
-        adk_put_head(task, &head);
+        adk_put_identity(task, &identity);
         qpy_put_number(task, result.repeated);
     }
     return status;
@@ -156,8 +156,8 @@ quipu_status qpy_adk_user_state(qpy_task *task)
 {
     quipu_json state = {{NULL, 0}};
     const quipu_status status =
-        quipu_service_user_state(task->on->service, task->in[0], task->in[1], task->call,
-                                 &task->arena, &state, &task->error);
+        quipu_service_get_user_state(task->on->service, task->in[0], task->in[1], task->call,
+                                     &task->arena, &state, &task->error);
 
     if (status == QUIPU_OK) {
         qpy_put_own(task, state.text);

@@ -46,7 +46,7 @@ quipu_status qpy_artifact_get(qpy_task *task)
     quipu_artifact_list *list = NULL;
     quipu_status status;
 
-    query.flags |= QUIPU_ARTIFACT_BYTES;
+    query.flags |= QUIPU_ARTIFACT_FIND_BYTES;
     status = quipu_artifact_find(task->on->store, &query, task->call, &list, &task->error);
     return artifact_put_list(task, status, list);
 }

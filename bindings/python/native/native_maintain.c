@@ -103,7 +103,7 @@ quipu_status qpy_stats(qpy_task *task)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
     const quipu_status status =
-        quipu_store_stats(task->on->store, task->call, &stats, &task->error);
+        quipu_store_stats(task->on->store, NULL, task->call, &stats, &task->error);
 
     qpy_put_struct(task, QPY_STATS_RESULT, &stats);
     qpy_put_text(task, quipu_cstr(stats.missing));
@@ -129,11 +129,14 @@ static void maintain_problem(void *ctx, const quipu_problem *problem)
 /* Whether to repair. Returns the problems, then the counts. */
 quipu_status qpy_verify(qpy_task *task)
 {
+    quipu_verify_options options = QUIPU_VERIFY_OPTIONS_INIT;
     quipu_verified verified = QUIPU_VERIFIED_INIT;
-    const uint32_t flags = qpy_take_number(task) != 0 ? QUIPU_VERIFY_REPAIR : 0;
-    const quipu_status status = quipu_store_verify(task->on->store, flags, maintain_problem, task,
-                                                   task->call, &verified, &task->error);
+    quipu_status status;
 
+    options.flags = qpy_take_number(task) != 0 ? QUIPU_VERIFY_REPAIR : 0;
+    options.on_problem = maintain_problem;
+    options.problem_ctx = task;
+    status = quipu_store_verify(task->on->store, &options, task->call, &verified, &task->error);
     qpy_put_end(task);
     qpy_put_struct(task, QPY_VERIFIED, &verified);
     return status;
@@ -143,11 +146,14 @@ quipu_status qpy_verify(qpy_task *task)
 quipu_status qpy_verify_against(qpy_task *task)
 {
     int fd = (int)qpy_take_number(task);
+    quipu_verify_against_options options = QUIPU_VERIFY_AGAINST_OPTIONS_INIT;
     quipu_compared compared = QUIPU_COMPARED_INIT;
-    const quipu_status status =
-        quipu_store_verify_against(task->on->store, maintain_read, &fd, maintain_problem, task,
-                                   task->call, &compared, &task->error);
+    quipu_status status;
 
+    options.on_problem = maintain_problem;
+    options.problem_ctx = task;
+    status = quipu_store_verify_against(task->on->store, &options, maintain_read, &fd, task->call,
+                                        &compared, &task->error);
     qpy_put_end(task);
     qpy_put_struct(task, QPY_COMPARED, &compared);
     return status;

@@ -255,7 +255,7 @@ quipu_status qpy_context(qpy_task *task)
     quipu_context_options options = QUIPU_CONTEXT_OPTIONS_INIT;
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_part system = {.kind = QUIPU_PART_TEXT};
-    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_model_usage usage = QUIPU_MODEL_USAGE_INIT;
     quipu_context *context = NULL;
     quipu_status status;
 
@@ -269,7 +269,7 @@ quipu_status qpy_context(qpy_task *task)
         options.usage = &usage;
     }
     if (status == QUIPU_OK) {
-        status = quipu_context_get(task->on->store, &options, task->call, &context, &task->error);
+        status = quipu_context_make(task->on->store, &options, task->call, &context, &task->error);
     }
     if (status == QUIPU_OK) {
         memory_put_context(task, context);

@@ -324,7 +324,7 @@ static const qpy_member shapes_memory_patch[] = {
                  .choices = "|standing|high|medium|low|done", .has_offset = QUIPU_FIELD_NO_HAS,
                  .bit_offset = offsetof(quipu_memory_patch, set), .bit = QUIPU_MEMORY_SET_PRIORITY),
     SHOW_SET(quipu_memory_patch, subject, "subject", QUIPU_MEMORY_SET_SUBJECT),
-    FLAG(quipu_memory_patch, set, "retire", QUIPU_MEMORY_RETIRE),
+    FLAG(quipu_memory_patch, set, "retire", QUIPU_MEMORY_SET_RETIRED),
     SHOW(quipu_memory_patch, why),
     SHOW(quipu_memory_patch, who),
 };
@@ -333,8 +333,8 @@ static const qpy_member shapes_memory_query[] = {
     ONE_OF(quipu_memory_query, kind, QPY_MEMORY_KINDS),
     SHOW_AS(quipu_memory_query, session_key, "key"),
     SHOW(quipu_memory_query, recent),
-    FLAG(quipu_memory_query, flags, "retired", QUIPU_MEMORY_RETIRED),
-    FLAG(quipu_memory_query, flags, "scope", QUIPU_MEMORY_SCOPE),
+    FLAG(quipu_memory_query, flags, "retired", QUIPU_MEMORY_FIND_RETIRED),
+    FLAG(quipu_memory_query, flags, "scope", QUIPU_MEMORY_FIND_SCOPE),
 };
 
 static const qpy_member shapes_memory_options[] = {
@@ -351,8 +351,8 @@ static const qpy_member shapes_memory_options[] = {
     SHOW(quipu_memory_options, observe_prompt),
     SHOW(quipu_memory_options, reflect_prompt),
     SHOW(quipu_memory_options, embed_model),
-    FLAG(quipu_memory_options, flags, "embed_only", QUIPU_MEMORY_EMBED_ONLY),
-    FLAG(quipu_memory_options, flags, "embed_replace", QUIPU_MEMORY_EMBED_REPLACE),
+    FLAG(quipu_memory_options, flags, "embed_only", QUIPU_MEMORY_RUN_EMBED_ONLY),
+    FLAG(quipu_memory_options, flags, "embed_replace", QUIPU_MEMORY_RUN_EMBED_REPLACE),
 };
 
 static const qpy_member shapes_memory_ran[] = {
@@ -402,8 +402,9 @@ static const qpy_member shapes_context_options[] = {
 };
 
 static const qpy_member shapes_usage[] = {
-    SHOW(quipu_usage, input),  SHOW(quipu_usage, output),      SHOW(quipu_usage, total),
-    SHOW(quipu_usage, cached), SHOW(quipu_usage, cache_write), SHOW(quipu_usage, thoughts),
+    SHOW(quipu_model_usage, input),       SHOW(quipu_model_usage, output),
+    SHOW(quipu_model_usage, total),       SHOW(quipu_model_usage, cached),
+    SHOW(quipu_model_usage, cache_write), SHOW(quipu_model_usage, thoughts),
 };
 
 static const qpy_member shapes_tool[] = {
@@ -524,7 +525,7 @@ static const qpy_member shapes_artifact_query[] = {
     SHOW(quipu_artifact_query, user_id),
     SHOW(quipu_artifact_query, name),
     SHOW(quipu_artifact_query, version),
-    FLAG(quipu_artifact_query, flags, "versions", QUIPU_ARTIFACT_VERSIONS),
+    FLAG(quipu_artifact_query, flags, "versions", QUIPU_ARTIFACT_FIND_VERSIONS),
 };
 
 /* ---- all --------------------------------------------------------------------------------------

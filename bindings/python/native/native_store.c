@@ -246,19 +246,24 @@ quipu_status qpy_fork(qpy_task *task)
 quipu_status qpy_compact(qpy_task *task)
 {
     const quipu_str key = qpy_take_text(task);
-    const quipu_str summary = qpy_take_text(task);
+    quipu_compact_options options = QUIPU_COMPACT_OPTIONS_INIT;
+    quipu_status status;
     int64_t seq = 0;
-    const quipu_status status = quipu_session_compact(task->on->store, key, qpy_take_number(task),
-                                                      summary, task->call, &seq, &task->error);
 
+    options.summary = qpy_take_text(task);
+    options.covers_to = qpy_take_number(task);
+    status = quipu_session_compact(task->on->store, key, &options, task->call, &seq, &task->error);
     qpy_put_number(task, seq);
     return status;
 }
 
 quipu_status qpy_uncompact(qpy_task *task)
 {
-    return quipu_session_compact(task->on->store, qpy_take_text(task), QUIPU_COMPACT_UNDO,
-                                 (quipu_str){NULL, 0}, task->call, NULL, &task->error);
+    quipu_compact_options options = QUIPU_COMPACT_OPTIONS_INIT;
+
+    options.flags = QUIPU_COMPACT_UNDO;
+    return quipu_session_compact(task->on->store, qpy_take_text(task), &options, task->call, NULL,
+                                 &task->error);
 }
 
 quipu_status qpy_prune(qpy_task *task)
@@ -500,8 +505,8 @@ quipu_status qpy_index(qpy_task *task)
 quipu_status qpy_factor(qpy_task *task)
 {
     quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
-    const quipu_status status = quipu_model_factor_get(task->on->store, qpy_take_text(task), NULL,
-                                                       task->call, &factor, &task->error);
+    const quipu_status status = quipu_model_factor_learn(task->on->store, qpy_take_text(task), NULL,
+                                                         task->call, &factor, &task->error);
 
     qpy_put_struct(task, QPY_FACTOR_RESULT, &factor);
     return status;
@@ -516,8 +521,8 @@ quipu_status qpy_factor_learn(qpy_task *task)
 
     report.estimated = qpy_take_number(task);
     report.reported = qpy_take_number(task);
-    status = quipu_model_factor_get(task->on->store, qpy_take_text(task), &report, task->call,
-                                    &factor, &task->error);
+    status = quipu_model_factor_learn(task->on->store, qpy_take_text(task), &report, task->call,
+                                      &factor, &task->error);
     qpy_put_struct(task, QPY_FACTOR_RESULT, &factor);
     return status;
 }

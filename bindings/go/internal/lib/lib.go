@@ -62,7 +62,7 @@ var load = sync.OnceValue(func() error {
 		"quipu_service_new":  &Call.ServiceNew,
 		"quipu_service_free": &Call.ServiceDel, "quipu_service_create": &Call.Create,
 		"quipu_service_get": &Call.Get, "quipu_service_delete": &Call.Delete,
-		"quipu_service_list": &Call.List, "quipu_free": &Call.Free,
+		"quipu_service_find": &Call.List, "quipu_free": &Call.Free,
 		"quipu_live_free": &Call.SessionDel, "quipu_live_append": &Call.Append,
 		"quipu_live_get":   &Call.LiveGet,
 		"quipu_arena_free": &Call.ArenaDel, "quipu_arena_alloc": &Call.ArenaNew, "quipu_field_get": &Call.Field,
@@ -72,7 +72,7 @@ var load = sync.OnceValue(func() error {
 		"quipu_memory_update": &Call.MemoryUpdate, "quipu_memory_delete": &Call.MemoryDelete,
 		"quipu_memory_run": &Call.MemoryRun, "quipu_memory_status": &Call.MemoryStatus,
 		"quipu_memory_start": &Call.MemoryStart, "quipu_memory_stop": &Call.MemoryStop,
-		"quipu_context_get": &Call.Context, "quipu_session_list": &Call.SessionList,
+		"quipu_context_make": &Call.Context, "quipu_session_list": &Call.SessionList,
 		"quipu_session_delete": &Call.SessionRemove,
 		"quipu_session_fork":   &Call.SessionFork, "quipu_message_append": &Call.MessageAppend,
 		"quipu_window_read": &Call.Window, "quipu_session_compact": &Call.Compact,
@@ -219,13 +219,13 @@ func Item[T any](s *Slice, i uintptr) *T {
 	return it
 }
 
-// Page is quipu_service_page.
+// Page is quipu_service_list.
 type Page struct {
 	Sessions Slice
 }
 
-// Head is quipu_session_head.
-type Head struct {
+// Identity is quipu_live_identity.
+type Identity struct {
 	StructSize       uint32
 	_                uint32
 	Ref              Ref
@@ -246,7 +246,7 @@ type LiveQuery struct {
 // Snapshot is quipu_snapshot.
 type Snapshot struct {
 	StructSize uint32
-	Head       unsafe.Pointer
+	Identity   unsafe.Pointer
 	Count      uintptr
 	Events     Slice
 	State      Str
@@ -334,6 +334,13 @@ type StateEntry struct {
 	SetBy       Str
 	SetSeq      int64
 	SetIn       Str
+}
+
+// CompactOptions is quipu_compact_options.
+type CompactOptions struct {
+	StructSize, Flags uint32
+	CoversTo          int64
+	Summary           Str
 }
 
 // WindowOptions is quipu_window_options.
@@ -647,7 +654,7 @@ type Request struct {
 	ResponseSchema          Str
 }
 
-// Usage is quipu_usage.
+// Usage is quipu_model_usage.
 type Usage struct {
 	StructSize                   uint32
 	Input, Output, Total, Cached int64
@@ -712,7 +719,7 @@ const (
 	UsageByModel       = 2
 	UsageByDay         = 4
 	DeleteTree         = 1
-	CompactUndo        = 1 << 63
+	CompactUndo        = 1
 	EraseQuick         = 1
 	RecallAll          = 1
 	RecallMemories     = 2
