@@ -86,8 +86,8 @@ static quipu_status import_session_existing(const qp_lines_import *run, ent_db *
     return status;
 }
 
-/* A session that is there already. The same uid is the same life of a session: it is skipped, with
- * all its lines, unless the store's is older. Nothing is merged. */
+/* A session that is there already. The same uid means the same session: it is skipped with all its
+ * lines, unless the store's copy is older. Sessions are not merged. */
 static quipu_status import_session_meet(qp_lines_import *run, const qp_session_new *made,
                                         const qp_session *existing, quipu_error *reterr)
 {

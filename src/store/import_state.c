@@ -1,5 +1,5 @@
-/* What an import brings beside sessions and memories: keys of state, the ids of events that only
- * changed state, and factors of models. Of two values the newer one stays.
+/* Imports keys of state, the ids of events that only changed state, and factors of models. When the
+ * store has a value already, the newer one stays.
  *
  * Owns: the rule which value stays.
  * Called by: import.c, for one line at a time.
@@ -98,7 +98,7 @@ quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_
                                         others, scratch, &made, reterr);
 
     assert(run->loose || (run->row != NULL && !run->skip));
-    /* What the store writes itself always has this form; a line that has not was made by hand. */
+    /* Lines that the store wrote have this form; a line with another form was made by hand. */
     if (status == QUIPU_OK &&
         (run->loose || made.event_id.n == 0 || made.event_id.n > QUIPU_EVENT_ID_MAX ||
          made.digest.n != QP_SHA256_SIZE)) {
@@ -172,7 +172,7 @@ quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_are
                             .app_name = QUIPU_STR(""),
                             .user_id = QUIPU_STR(""),
                             .session_key = QUIPU_STR("")};
-    /* Of the bytes in the line, to compare with what the line says. */
+    /* The hash of the bytes in the line, to compare with the hash that the line names. */
     char hash[QP_HASH_TEXT_SIZE];
     quipu_str text = QP_STR_ABSENT;
     quipu_bytes data = {NULL, 0};
@@ -211,8 +211,8 @@ static bool import_state_factor_holds(const qp_model_factor_new *made)
            made->ppm >= QUIPU_FACTOR_MIN && made->ppm <= QUIPU_FACTOR_MAX;
 }
 
-/* Of what was learned about a model, too, the newer one stays. The samples of two stores are not
- * added up: they may be of the same answers. */
+/* For factors of models, too, the newer one stays. The samples of two stores are not added up: they
+ * may be of the same answers. */
 quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {

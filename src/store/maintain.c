@@ -74,7 +74,7 @@ quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_
                               : status;
 }
 
-/* Not to find the row is no failure here. What is found lies in the arena. */
+/* A missing row is QUIPU_OK with NULL. The row lies in the arena. */
 quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_new *made,
                                const qp_state **ret_row, quipu_error *reterr)
 {

@@ -2,9 +2,9 @@
  *
  * Owns the way back of message.c: what that file puts into columns and into the member "quipu" of
  * `extra`, this one takes out. Called for every message that is read (read.c, verify.c), for
- * repeated event ids (append.c) and by the export. Pure functions: no statement, no lock. What they
- * return is copied to the caller's arena, so that the row may go when they return. QUIPU_CORRUPT:
- * the row holds what message.c never writes. */
+ * repeated event ids (append.c) and by the export. Pure functions: no statement, no lock. They copy
+ * their results to the caller's arena, so that the row may be freed when they return.
+ * QUIPU_CORRUPT: the row holds what message.c never writes. */
 #include <assert.h>
 #include <string.h>
 
