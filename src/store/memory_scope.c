@@ -453,8 +453,8 @@ static int64_t memory_scope_batch(const qp_memory_mark *mark)
     return limit < 1 ? 1 : limit > QUIPU_MEMORY_BATCH ? QUIPU_MEMORY_BATCH : limit;
 }
 
-/* Finds the session of a key and its watermark. *ret_row is NULL when there is no session, or an
- * expired one, which a sweep will remove. */
+/* Finds the session of a key and its watermark. *ret_row is NULL when there is no session. An
+ * expired one has nothing pending, because a sweep will remove it. */
 static quipu_status memory_scope_session(const memory_scope_claim *claim, ent_db *db,
                                          quipu_arena *scratch, quipu_str key,
                                          const qp_session **ret_row, qp_memory_mark *ret_mark,

@@ -186,8 +186,8 @@ static quipu_status message_read_extra(quipu_str text, qp_json_doc *doc, quipu_a
     qp_json_iter iter = qp_json_each(qp_json_root(doc));
     bool has = qp_json_next(&iter);
     assert(has);
-    /* The store's member is the first one, because the text begins with it. What follows it is the
-     * caller's. */
+    /* The store's member is the first one, because the text begins with it. The members behind it
+     * are the caller's. */
     quipu_str ours = qp_json_raw(iter.value);
     status = message_read_ours(iter.value, arena, ret, &ret->extra.text);
     if (status == QUIPU_OK && has && qp_json_next(&iter)) {

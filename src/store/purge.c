@@ -144,7 +144,7 @@ static quipu_status purge_claim_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-/* The row whose messages are purged; NULL when it is gone. */
+/* Reads the row whose messages are purged; NULL when it is gone. */
 static quipu_status purge_row(const purge_worker *worker, ent_db *db, quipu_arena *scratch,
                               const qp_session **ret_row, quipu_error *reterr)
 {
@@ -260,7 +260,7 @@ static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_
 }
 
 /* Step after step, with a pause in which writers get their turn, until the purge has ended or the
- * worker's steps are used up: then the rest is for others. A lost lease is no failure: another
+ * worker's steps are used up: then other workers do the rest. A lost lease is not an error: another
  * worker continues. */
 static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_error *reterr)
 {

@@ -424,8 +424,8 @@ static bool search_plan_add(search_batch *batch, const qp_session *row)
     return quipu_arena_copy(&batch->arena, row->key, &batch->keys[batch->key_count++]) == QUIPU_OK;
 }
 
-/* Chooses the sessions of the next batch from a snapshot. Without row locks the list is empty, and
- * the batch is exclusive. */
+/* Chooses the sessions of the next batch from a snapshot. The list stays empty without row locks,
+ * and when the next session is another tenant's: the batch is then exclusive. */
 static quipu_status search_plan_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -496,8 +496,8 @@ static quipu_status search_move_all(ent_db *db, quipu_arena *scratch, search_mov
 }
 
 /* The row of session number `i` of the batch as it is now; NULL when there is none. A session that
- * was deleted, hidden or renewed since the plan is passed over: what a renewed one holds is for the
- * next walk. `key`: how many of those before it have keys. */
+ * was deleted, hidden or renewed since the plan is passed over: the messages of a renewed session
+ * are for the next walk. `key`: how many of the sessions before it have keys. */
 static quipu_status search_locked_row(search_batch *batch, ent_db *db, quipu_arena *scratch,
                                       size_t i, size_t key, const qp_session **ret_row,
                                       quipu_error *reterr)

@@ -8,7 +8,7 @@
 #include "base/tool_pair.h"
 #include "store/fork_chain.h"
 
-/* What is known about the messages around a place. */
+/* The messages around a place, as a scan has seen them. */
 typedef struct qp_pairs {
     qp_tool_item *buffer; /* items at `start`: messages are read in both directions */
     size_t start;
