@@ -293,7 +293,7 @@ static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, q
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)",
                    QP_MAINTENANCE_FINDINGS_MAX);
     status = maintenance_each(conn, sql, maintenance_report_finding, fn, ctx, &state, &error);
-    /* The failed page is reported below, with its owner, and is no failure of the call. */
+    /* The failed page is reported below, with its owner; the call succeeds. */
     if (status == QUIPU_CORRUPT && state.bad_count > 0) {
         status = QUIPU_OK;
     }

@@ -46,7 +46,7 @@ static inline sqlite3_file *page_vfs_below(sqlite3_file *file)
     return (sqlite3_file *)((char *)file + PAGE_VFS_BELOW_AT);
 }
 
-/* What is on the disk, without any check. */
+/* Reads the bytes on the disk, without a check. */
 static inline int page_vfs_below_read(page_file *self, void *to, int size, sqlite3_int64 at)
 {
     sqlite3_file *below = page_vfs_below(&self->base);

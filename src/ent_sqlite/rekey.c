@@ -15,7 +15,7 @@
 #include "ent_sqlite/page_vfs.h"
 #include "ent_sqlite/stmt.h"
 
-/* What went wrong. Only the last two may have written. */
+/* The outcomes. Only the last two may have written. */
 static quipu_status rekey_failed(qp_crypt_state state, const char *path, quipu_error *reterr)
 {
     assert(state != QP_CRYPT_READY);
