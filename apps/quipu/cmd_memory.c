@@ -30,7 +30,7 @@ static const app_option memory_options[] = {
     {.name = "supersedes",
      .value = "ID",
      .help = "add: the older memory that it replaces, which is retired"},
-    {.name = "subject", .value = "TEXT", .help = "add, edit: whom or what it is about"},
+    {.name = "subject", .value = "TEXT", .help = "add, edit: its subject, a person or a thing"},
     {.name = "why", .value = "TEXT", .help = "edit: why it is changed"},
     {.name = "who", .value = "NAME", .help = "edit, retire: who does it; default $USER"},
     {.name = "retired", .help = "list: retired memories, too"},

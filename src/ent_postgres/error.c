@@ -113,7 +113,7 @@ static const char *error_advice(quipu_status status, const char *state)
     switch (status) {
     case QUIPU_BUSY:
         return strncmp(state, "40", 2) == 0 || strcmp(state, "22012") == 0
-                   ? "another writer was in the way; try again"
+                   ? "another writer changed the same rows; try again"
                : strncmp(state, "53", 2) == 0
                    ? "the server is short of connections or memory; try again later"
                : strcmp(state, "57014") == 0

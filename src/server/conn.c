@@ -96,7 +96,8 @@ void qp_conn_move(qp_conn *conn, qp_conn_state to)
 
     assert(is_arrow);
     (void)is_arrow; /* without assertions it is asked for nothing */
-    assert(to != QP_CONN_WAITING || conn->is_checked); /* only an authorized request gets to a worker */
+    assert(to != QP_CONN_WAITING ||
+           conn->is_checked); /* only an authorized request gets to a worker */
     assert(to != QP_CONN_STREAMING || conn->stream != NULL);
     conn->state = to;
 }

@@ -42,8 +42,8 @@ static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *
         status = qp_import_line_session(run, db, scratch, reterr);
         break;
     case QP_LINE_MESSAGE:
-        status = run->loose
-                     ? qp_error_set(reterr, QUIPU_INVALID, "a message line must follow the line of its session")
+        status = run->loose  ? qp_error_set(reterr, QUIPU_INVALID,
+                                            "a message line must follow the line of its session")
                  : run->skip ? QUIPU_OK
                              : qp_import_line_message(run, db, scratch, reterr);
         break;

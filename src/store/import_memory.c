@@ -169,7 +169,7 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
      * watermark of a session that this import has not stored. */
     if (session && (run->loose || run->row == NULL || !quipu_str_eq(run->row->key, made->scope))) {
         return qp_error_set(reterr, QUIPU_INVALID,
-                            "how far a session is observed stands behind no session of that key");
+                            "the memory scope of a session must follow the line of that session");
     }
     /* Messages that are appended later would count as observed. */
     if (session && made->watermark >= run->row->next_seq) {
@@ -283,8 +283,8 @@ quipu_status qp_import_line_context(qp_lines_import *run, ent_db *db, quipu_aren
 
     if (status == QUIPU_OK && (run->loose || !qp_context_log_sound(&row, run->row->next_seq))) {
         status = qp_error_set(reterr, QUIPU_INVALID,
-                              "what was sent with a turn stands behind its session, with numbers "
-                              "of its messages and hashes of %d bytes",
+                              "the context of a turn must follow the line of its session, with "
+                              "numbers of its messages and hashes of %d bytes",
                               QP_SHA256_SIZE);
     }
     return status == QUIPU_OK ? qp_context_log_create(db, NULL, &made, NULL, reterr) : status;

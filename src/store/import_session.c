@@ -141,7 +141,7 @@ static quipu_status import_session_read(qp_lines_import *run, quipu_arena *scrat
         ret_made->parent_id = ent_some(id);
         if (id == 0) {
             status = qp_error_set(reterr, QUIPU_INVALID,
-                                  "the session that it was forked from stands on no line before");
+                                  "the session that it was forked from must be on an earlier line");
         }
     }
     assert(status != QUIPU_OK || ret_made->uid.has);

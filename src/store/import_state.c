@@ -71,10 +71,9 @@ quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena 
     }
     /* A row in the wrong place would be found by no session, and by no user. */
     if (status == QUIPU_OK && !qp_state_placed(made.scope, made.user_id, made.session_number)) {
-        status =
-            qp_error_set(reterr, QUIPU_INVALID,
-                         "state of a session stands behind that session's line, and state of an "
-                         "app names no user");
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "state of a session must follow that session's line, and state of an "
+                              "app names no user");
     }
     if (status == QUIPU_OK) {
         status = import_state_wanted(run, db, scratch, &made, &wanted, reterr);
@@ -102,10 +101,11 @@ quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_
     if (status == QUIPU_OK &&
         (run->loose || made.event_id.n == 0 || made.event_id.n > QUIPU_EVENT_ID_MAX ||
          made.digest.n != QP_SHA256_SIZE)) {
-        status = qp_error_set(reterr, QUIPU_INVALID,
-                              "an event of state stands behind its session, with an id of 1 to %d "
-                              "bytes and a digest of %d",
-                              QUIPU_EVENT_ID_MAX, QP_SHA256_SIZE);
+        status =
+            qp_error_set(reterr, QUIPU_INVALID,
+                         "an event of state must follow its session's line, with an id of 1 to %d "
+                         "bytes and a digest of %d",
+                         QUIPU_EVENT_ID_MAX, QP_SHA256_SIZE);
     }
     return status == QUIPU_OK ? qp_state_event_create(db, NULL, &made, NULL, reterr) : status;
 }
@@ -129,9 +129,10 @@ quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db, quipu_arena 
 
     assert(run->loose || (run->row != NULL && !run->skip));
     if (status == QUIPU_OK && (run->loose || !qp_usage_sound(&row, run->row->next_seq))) {
-        status = qp_error_set(reterr, QUIPU_INVALID,
-                              "usage stands behind its session, with the number of a message and "
-                              "totals that are not negative");
+        status =
+            qp_error_set(reterr, QUIPU_INVALID,
+                         "usage must follow its session's line, with the number of a message and "
+                         "totals that are not negative");
     }
     return status == QUIPU_OK ? qp_usage_create(db, NULL, &made, NULL, reterr) : status;
 }
@@ -196,9 +197,10 @@ quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_are
     if (!qp_artifact_sound(&made) || made.size != (int64_t)data.n ||
         !quipu_str_eq(made.hash, (quipu_str){hash, sizeof(hash)}) ||
         (!run->loose && !quipu_str_eq(made.session_key, run->row->key))) {
-        return qp_error_set(reterr, QUIPU_INVALID,
-                            "an artifact stands behind its session, with bytes of its size and "
-                            "hash, within the limits of artifacts");
+        return qp_error_set(
+            reterr, QUIPU_INVALID,
+            "an artifact must follow its session's line, with bytes of its size and "
+            "hash, within the limits of artifacts");
     }
     status = import_state_has_artifact(run, db, scratch, &made, &has, reterr);
     return status == QUIPU_OK && !has ? qp_artifact_put(db, &made, data, reterr) : status;

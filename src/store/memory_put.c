@@ -274,9 +274,10 @@ static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quip
     assert(memory->has_supersedes);
     /* A memory of another scope is reported like an id that does not exist. */
     if (status == QUIPU_OK && !there) {
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
-                              "what it supersedes is not there; give the id of a memory of the "
-                              "same kind, of the session or its user");
+        status = qp_error_set(
+            reterr, QUIPU_NOT_FOUND,
+            "the memory that it supersedes does not exist; give the id of a memory of the "
+            "same kind, of the session or its user");
     }
     if (status != QUIPU_OK) {
         return status;

@@ -639,7 +639,7 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
     /* Both are written in one transaction: something else has changed the file. */
     if (status == QUIPU_OK && !stored) {
         status = qp_error_set(reterr, QUIPU_CORRUPT,
-                              "the search index knows a message that is not there; repair the "
+                              "the search index has a message that does not exist; repair the "
                               "store");
     }
     if (status == QUIPU_OK && !copied) {
