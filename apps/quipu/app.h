@@ -565,5 +565,7 @@ bool app_json_lines(FILE *out, quipu_str lines);
 void app_json_raw(app_json *json, const char *name, quipu_str value);
 /* The same, with a name of any bytes. */
 void app_json_member(app_json *json, quipu_str name, quipu_str value);
+/* The report of rm and sweep: how many sessions were deleted, as text or JSON. */
+void app_print_deleted(const app_call *call, int64_t sessions);
 
 #endif

@@ -138,7 +138,7 @@ static uint32_t nfc_hangul(uint32_t first, uint32_t second)
     return 0;
 }
 
-/* What two characters compose to, or 0. Pairs that never compose (a character that stands for
+/* The composition of two characters, or 0. Pairs that never compose (a character that stands for
  * another, Unicode's exclusions) are not in the list that is searched. */
 static uint32_t nfc_compose(uint32_t first, uint32_t second)
 {
@@ -297,7 +297,7 @@ static void nfc_recompose(nfc_run *run)
             made = nfc_compose(run->points[starter], run->points[i]);
         }
         if (made != 0) {
-            /* What was composed is the starter again, and may compose with the next mark. */
+            /* The composed character is the starter again, and may compose with the next mark. */
             run->points[starter] = made;
             continue;
         }

@@ -10,7 +10,7 @@
  *
  * SQLite reads and writes any bytes at any offset. One block is held open; it goes to the file when
  * another one is needed, with a new nonce. A block that was never written is zeros. */
-#include "ent_sqlite/crypt_temp.h"
+#include "ent_sqlite/page_file.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -21,8 +21,6 @@
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/page_seal.h"
 #include "ent_sqlite/page_vfs.h"
-#include "ent_sqlite/rekey.h"
-#include "ent_sqlite/stored_form.h"
 
 #define MAINTENANCE_SYNCS_FULL 2 /* PRAGMA synchronous: every commit is synced */
 #define MAINTENANCE_SQL_MAX 512

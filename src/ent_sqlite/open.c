@@ -23,7 +23,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "ent/db.h"
-#include "ent_sqlite/after_fork.h"
 #include "ent_sqlite/identity.h"
 #include "ent_sqlite/open_file.h"
 #include "ent_sqlite/page_seal.h"

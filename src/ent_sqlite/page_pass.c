@@ -7,7 +7,7 @@
  *
  * A VFS of SQLite is a table of functions that get the table itself as their first argument: each
  * of these swaps it for the one below, which may keep state behind its own. */
-#include "ent_sqlite/page_pass.h"
+#include "ent_sqlite/page_file.h"
 
 #include <assert.h>
 #include <stddef.h>

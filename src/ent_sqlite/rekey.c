@@ -6,12 +6,11 @@
  * Locks: the file's write lock while the header is written; readers go on. So do writers of other
  * processes afterwards: what is open has the pages' key.
  * On QUIPU_OK both copies of the header are on the disk. */
-#include "ent_sqlite/rekey.h"
+#include "ent_sqlite/open.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "ent_sqlite/open.h"
 #include "ent_sqlite/page_vfs.h"
 #include "ent_sqlite/stmt.h"
 

@@ -17,7 +17,7 @@
  * Locks: a check reads in the caller's transaction, a repair writes in it.
  * On return of a repair the function is gone. A value that cannot be read as its field's type, or
  * that would give a row the key of another one, is as it was. */
-#include "ent_sqlite/stored_form.h"
+#include "ent_sqlite/open.h"
 
 #include <assert.h>
 #include <stdio.h>

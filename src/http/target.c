@@ -15,7 +15,8 @@
 #include "base/str.h"
 #include "http/head.h"
 
-/* What RFC 3986 allows in a path and a query, besides letters, digits and escapes. */
+/* The characters that RFC 3986 allows in a path and a query, besides letters, digits and
+ * escapes. */
 static const char target_marks[] = "-._~!$&'()*+,;=:@/?";
 
 /* RFC 3986's characters of a path and a query; others must come as escapes. */

@@ -145,7 +145,8 @@ static quipu_status answer_about(qp_json_node node, quipu_arena *arena, qp_answe
     if (!line->has_about) {
         return status;
     }
-    /* "2026" or "next week" is no day; the observation is refused, since the form asked for one. */
+    /* "2026" or "next week" is not a day; the observation is refused, since the form asked for
+     * one. */
     if (day.n != ANSWER_DAY_SIZE) {
         return QUIPU_INVALID;
     }
@@ -195,7 +196,7 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
     }
     status =
         answer_string(qp_json_get(item, QUIPU_STR("text")), QP_ANSWER_TEXT_MAX, arena, &line->text);
-    /* A lack of memory is no fault of the answer: the model is not blamed for it. */
+    /* A lack of memory is not a fault of the answer. */
     if (status == QUIPU_NOMEM) {
         return status;
     }

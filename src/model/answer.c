@@ -381,8 +381,8 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
     return status;
 }
 
-/* A stream without a finish reason broke off: QUIPU_IO, and the caller may retry. Nothing is
- * returned before all events have been accepted. */
+/* A stream without a finish reason broke off: QUIPU_IO, and the caller may retry. The answer is
+ * returned only after all events have been accepted. */
 quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
                             quipu_model_response *ret_response, quipu_error *reterr)
 {

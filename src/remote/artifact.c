@@ -20,7 +20,7 @@
 
 /* ---- artifacts ------------------------------------------------------------------------------- */
 
-/* The place is the enum's value; 0 is no kind. */
+/* The index is the enum's value; 0 is not a kind. */
 static const char *const artifact_kinds[] = {"", "data", "text", "uri"}; /* by their enum */
 
 /* By name and not by number, so that a server may add kinds. An unknown one gives 0, and
@@ -76,8 +76,8 @@ static bool artifact_take(qp_json_node row, const void *ctx, quipu_arena *arena,
     return good && artifact->name.p != NULL && (int)artifact->kind != 0;
 }
 
-/* Whose artifacts: an app or a user that is named goes along, also when it is empty.
- * A key without app and user is a session's: the server looks it up within the token's scope. */
+/* The owner of the artifacts: an app or a user that is named is sent, also when it is empty. A key
+ * without app and user is a session's: the server looks it up within the token's scope. */
 static void artifact_put_owner(qp_remote_ask *ask, const quipu_artifact_query *query)
 {
     qp_remote_text(ask, "app", query->app_name);
@@ -240,8 +240,8 @@ static void usage_put_day(qp_remote_ask *ask, const char *name, int64_t day)
     }
 }
 
-/* What rows are grouped by, as the parameter spells it.
- * The index is the flags' own bits, put together. */
+/* The grouping of rows, as the parameter spells it. The index is the flags' own bits, put
+ * together. */
 static void usage_put_by(qp_remote_ask *ask, uint32_t flags)
 {
     static const char *const names[] = {
