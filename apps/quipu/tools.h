@@ -86,7 +86,7 @@ app_tool *app_tools_find(app_tools *tools, quipu_str name);
 quipu_status app_tools_run(app_tools *tools, const app_tool *tool, const quipu_part *call,
                            int64_t left_ms, quipu_arena *arena, quipu_json *ret_result);
 
-/* A result that says why there is none. */
+/* A result that says why the tool has none. */
 quipu_status app_tools_error(const char *why, quipu_arena *arena, quipu_json *ret_result);
 
 /* Ends the servers. */

@@ -187,7 +187,7 @@ static void *prompt_rows(qp_json_node array, size_t size, quipu_arena *arena, bo
     char *rows = NULL;
 
     if (qp_json_kind_of(array) == QP_JSON_ARRAY) {
-        rows = quipu_arena_alloc(arena, count * size + 1); /* one byte more: an empty array is not an error */
+        rows = quipu_arena_alloc(arena, count * size + 1); /* + 1: it may be empty */
     }
     if (rows != NULL) {
         memset(rows, 0, count * size);

@@ -1,6 +1,6 @@
 /* Backup of a live store to a path that the caller names.
  *
- * Owns quipu_store_backup(), which programs call; no other file does. Runs on a reading connection
+ * Owns quipu_store_backup(), which programs call. Runs on a reading connection
  * (in a store in memory: the only one), outside of a transaction: the engine copies a committed
  * state while writers go on (ent/maintenance.h). On QUIPU_OK the copy is complete, synced and
  * checked. A path that exists is refused. */
