@@ -294,10 +294,10 @@ bool app_new_key_options(const app_call *call, quipu_open_options *options);
 #define APP_EXPORT_KEY_OPTIONS                                                                     \
     {.name = "export-key-file",                                                                    \
      .value = "FILE",                                                                              \
-     .help = "of an encrypted export: its key [$QUIPU_EXPORT_KEY_FILE, else the store's]"},        \
+     .help = "the key of an encrypted export [$QUIPU_EXPORT_KEY_FILE, else the store's]"},         \
         {.name = "export-passphrase-file",                                                         \
          .value = "FILE",                                                                          \
-         .help = "of an encrypted export: its passphrase [$QUIPU_EXPORT_PASSPHRASE_FILE]"}
+         .help = "the passphrase of an encrypted export [$QUIPU_EXPORT_PASSPHRASE_FILE]"}
 
 /* Sets the key of the options to that of an encrypted export, and asks on the terminal when no
  * option names it; `makes`: for a new export. False, and reported: there is no key, or it cannot be

@@ -56,7 +56,7 @@ typedef struct app_tools {
          .value = "NAME",                                                                          \
          .repeats = true,                                                                          \
          .help = "run this tool without a question; --yes: all"},                                  \
-        {.name = "tool-timeout", .value = "SECONDS", .help = "of one call of a tool; default: 60"}
+        {.name = "tool-timeout", .value = "SECONDS", .help = "limit of a tool call; default: 60"}
 
 /* Whether the command line declares any. */
 bool app_tools_wanted(const app_call *call);

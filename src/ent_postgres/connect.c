@@ -36,7 +36,7 @@
 #define CONNECT_ITEM_SIZE 256    /* of a host's name */
 #define CONNECT_NAMES_MAX 16
 #define CONNECT_STATE_SIZE 5
-/* Naps between attempts: about so long after the first, then twice, four times ... as long. */
+/* Pauses between attempts: about so long after the first, then twice, four times ... as long. */
 #define CONNECT_BACKOFF_MS_FIRST 10
 #define CONNECT_BACKOFF_MS_MAX 250
 /* A full server is asked less often: each attempt costs it a connection slot for a moment. */

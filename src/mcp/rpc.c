@@ -425,7 +425,7 @@ static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
     return status;
 }
 
-/* ---- the door -------------------------------------------------------------------------------- */
+/* ---- the entry point ------------------------------------------------------------------------ */
 
 /* Without an id: a message of this size is not parsed. */
 quipu_status qp_mcp_refuse_size(qp_buf *ret)

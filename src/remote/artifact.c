@@ -201,9 +201,9 @@ quipu_status qp_remote_artifact_save(void *ctx, const qp_call *call, const quipu
     return status;
 }
 
-/* A name that cannot be part of a path was never saved over HTTP. One that a program saved into the
- * file stays there, and is deleted there.
- * 204, from a token that may not read, has no number: 0 is reported then. */
+/* A name that cannot be part of a path was never saved over HTTP. A name that a program saved into
+ * the file stays there, and is deleted there. 204, from a token that may not read, has no number: 0
+ * is reported then. */
 quipu_status qp_remote_artifact_remove(void *ctx, const qp_call *call,
                                        const quipu_artifact_query *query, int64_t *ret_removed,
                                        quipu_error *reterr)

@@ -12,7 +12,8 @@
  * The life of a request, and on which thread each step runs:
  *
  *    loop    bytes arrive, in pieces of any size; the reader takes them (src/http/reader.c)
- *    loop    the head is complete: host, origin, route, token, parameters. Who is refused here has
+ * loop    the head is complete: host, origin, route, token, parameters. A client that is refused
+ * here has
  *            cost no memory for a body, no place in the queue and no read of the store
  *    loop    the body is complete: the job goes into the queue (pool.c), or the answer is 503
  *    worker  conn_run(): the handler calls the library and writes into call.answer, and the socket

@@ -68,9 +68,8 @@ struct qp_server {
     quipu_server pub; /* first: its address is what the program has */
     quipu_store *store;
     quipu_service *service;
-    quipu_service *adk; /* for ADK's routes: its rules, and events in its form */
-    qp_identity
-        adk_identity; /* the identity of a request without a token; without an app such requests are refused */
+    quipu_service *adk;       /* for ADK's routes: its rules, and events in its form */
+    qp_identity adk_identity; /* of requests without a token; without an app: these are refused */
     char adk_app[QP_SERVER_APP_MAX];
     quipu_server_options options; /* its texts are not kept */
     qp_log log;

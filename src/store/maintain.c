@@ -1,9 +1,9 @@
 /* Connections and deadlines of the calls that work through the whole store.
  *
- * Owns no state. Called by verify, erase, export, import, copy, backup, rekey, stats and src/import.
- * Locks: expects none. A work begins and commits transactions of its own: qp_maintain_write() gives
- * it the writing connection while no other caller has it. On return no transaction is open: one that
- * the work left open is rolled back. */
+ * Owns no state. Called by verify, erase, export, import, copy, backup, rekey, stats and
+ * src/import. Locks: expects none. A work begins and commits transactions of its own:
+ * qp_maintain_write() gives it the writing connection while no other caller has it. On return no
+ * transaction is open: one that the work left open is rolled back. */
 #include "store/maintain.h"
 
 #include <assert.h>

@@ -243,8 +243,8 @@ static quipu_status memory_put_rethink(const memory_put *put, ent_db *db, quipu_
 }
 
 /* Retire what the memory replaces, which counts in the same scope: an id is no permission, and that
- * of another user's memory is as unknown as any other. One that is retired already keeps its time
- * and reason; what was condensed may still be in a prompt, and is retired permanently. */
+ * of another user's memory is as unknown as any other. A memory that is retired already keeps its
+ * time and reason; a condensed one may still be in a prompt, and is retired permanently. */
 static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quipu_error *reterr)
 {
     const quipu_memory *memory = put->memory;

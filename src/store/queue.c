@@ -1,7 +1,7 @@
 /* The commit group and the queue in front of its writing connection.
  *
  * Owns the group (its connection, its counters), the list of waiting callers and the question who
- * leads. qp_group_run() is the door: every call of the store that writes passes it
+ * leads. qp_group_run() is the entry: every call of the store that writes passes it
  * (qp_store_write()), and either leads a batch or is answered by another leader; batch.c runs the
  * batch and calls the queue (take, wait, requeue). Every function takes the queue's mutex by itself
  * and holds it for a few instructions only; none holds it while a caller's work runs. The caller
@@ -14,7 +14,7 @@
  *                         │        └─ requeued ──▶ waits
  *                         └─ deadline or cancel while it waits ──▶ leaves, returns
  *
- * On a distributed store a caller whose server was lost returns into the queue instead: it naps
+ * On a distributed store a caller whose server was lost returns into the queue instead: it waits
  * without the lead and arrives anew (qp_write.reenters), until its deadline.
  *
  * Locks: its own mutex. On return of qp_queue_enter() the caller leads, or has its answer; on
@@ -346,7 +346,7 @@ static bool group_nap(qp_write *write)
     return in_time;
 }
 
-/* The door. A caller that finds nobody leading leads: it opens the connection on the first write,
+/* The entry. A caller that finds nobody leading leads: it opens the connection on the first write,
  * runs the work of everybody in its batch, answers, and passes the lead on. */
 quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
                           void *ctx, quipu_error *reterr)

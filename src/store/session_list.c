@@ -485,7 +485,7 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
     }
 }
 
-/* Finds the session whose forks are listed. One that has expired has its forks still. */
+/* Finds the session whose forks are listed. An expired session still has its forks. */
 static quipu_status session_list_parent(session_list_call *call, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {

@@ -19,7 +19,8 @@ QUIPU_MUST_USE quipu_status qp_state_check(qp_state_items changes, int64_t bytes
 QUIPU_MUST_USE quipu_status qp_state_given(const quipu_state_changes *given, quipu_arena *arena,
                                            qp_state_items *ret_changes, quipu_error *reterr);
 
-/* Who changes state: the author of an event, and its message; 0: it is none. */
+/* The author of a change of state, and the number of its message; 0 when the event is not a
+ * message. */
 typedef struct qp_state_origin {
     quipu_str author; /* may be absent */
     int64_t seq;

@@ -816,7 +816,7 @@ int64_t qp_call_wake_ns(const qp_call *call)
     return slice_ns < call->deadline_ns ? slice_ns : call->deadline_ns;
 }
 
-/* With jitter, because the processes that collided would collide again after equal naps. */
+/* With jitter, because the processes that collided would collide again after equal pauses. */
 bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
 {
     quipu_error over = {0};
