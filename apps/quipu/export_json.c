@@ -373,7 +373,7 @@ typedef struct otlp_pass {
 } otlp_pass;
 
 /* Whether a tool failed, as ADK, quipu's turns and the Model Context Protocol say it: by a member
- * of its result. A result that is no JSON says nothing of it. */
+ * of its result. A result that is not JSON says nothing of it. */
 static bool otlp_failed(quipu_str result)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;

@@ -157,7 +157,7 @@ quipu_str qp_text_strip(quipu_str text)
         size_t step = qp_utf8_step(bytes + at, bytes + text.n, &point);
         const bool space = step > 0 && service_is_space(point);
 
-        /* A byte that is no UTF-8 moves on alone and counts as text. */
+        /* A byte that is not UTF-8 moves on alone and counts as text. */
         step = step > 0 ? step : 1;
         if (!space) {
             /* The first character that is not a space, and the end of the last one. */

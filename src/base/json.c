@@ -270,7 +270,7 @@ QP_INLINE const unsigned char *json_member(json_scan *scan, const unsigned char 
     return json_space(scan, p + 1);
 }
 
-/* Enter the container at `p`; gives the first byte inside that is no white space. The token's end
+/* Enter the container at `p`; gives the first byte inside that is not white space. The token's end
  * and next are preliminary: json_leave() sets them when the container closes. */
 QP_INLINE const unsigned char *json_enter(json_scan *scan, const unsigned char *p)
 {

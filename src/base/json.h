@@ -136,8 +136,8 @@ qp_json_node qp_json_at(qp_json_node array, size_t index);
 
 /* A string's text: a slice of the source when it has no escape (then without a NUL after it), else
  * unescaped into the arena. U+0000 and lone surrogates, which a text column cannot hold, become
- * U+FFFD and are reported in *ret_flags (NULL is fine). QUIPU_INVALID when the node is no string;
- * QUIPU_NOMEM, QUIPU_LIMIT. */
+ * U+FFFD and are reported in *ret_flags (NULL is fine). QUIPU_INVALID when the node is not a
+ * string; QUIPU_NOMEM, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_json_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_text,
                                          uint32_t *ret_flags);
 

@@ -30,7 +30,7 @@ void qp_jsonw_begin(qp_jsonw *writer, qp_buf *buf)
 }
 
 /* Every container has been closed, unless the buffer failed. `comma` is set behind the first value:
- * an empty text is no JSON. */
+ * an empty text is not JSON. */
 quipu_status qp_jsonw_end(const qp_jsonw *writer)
 {
     quipu_status status = qp_buf_status(writer->buf);

@@ -1,4 +1,4 @@
-/* Prompts as JSON (prompt_json.h). A text that JSON cannot hold, because it is no UTF-8 or has a
+/* Prompts as JSON (prompt_json.h). A text that JSON cannot hold, because it is not UTF-8 or has a
  * NUL, is the object {"base64": ...} in the place of a string.
  *
  * Owns: nothing. Called by: src/server, which reads what is asked and writes the answer, and
@@ -376,7 +376,7 @@ static void prompt_put_models(qp_jsonw *writer, quipu_model_rows rows)
     qp_jsonw_array_end(writer);
 }
 
-/* The three members that are no int64_t are read as numbers and narrowed. The limit is checked
+/* The three members that are not int64_t are read as numbers and narrowed. The limit is checked
  * before memory is taken: rows are searched once for each model that is looked up. */
 static quipu_model_rows prompt_take_models(qp_json_node array, quipu_arena *arena, bool *good)
 {

@@ -588,7 +588,7 @@ static void sql_insert(sql_writer *w)
 }
 
 /* ON CONFLICT with what upsert.c decided for each field: `excluded` is the row that could not be
- * inserted, so that a given value is bound once. A time is bound again, since it is no value of
+ * inserted, so that a given value is bound once. A time is bound again, since it is not a value of
  * that row.
  *
  *   INSERT INTO "state" (...) VALUES (...) ON CONFLICT ("tenant",...,"name")

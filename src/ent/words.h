@@ -24,7 +24,7 @@ typedef struct qp_word_reader {
     char folded[QP_TOKEN_BYTES_MAX];
 } qp_word_reader;
 
-/* Read the words of a text. Bytes that are no UTF-8 stand between words. */
+/* Read the words of a text. Bytes that are not UTF-8 stand between words. */
 void qp_words_begin(qp_word_reader *reader, quipu_str text, bool cjk);
 bool qp_words_next(qp_word_reader *reader, qp_word *ret);
 

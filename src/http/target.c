@@ -5,10 +5,10 @@
  *   segments, split at the slashes of the text, then decoded one by one: a slash that is part of a
  *   key cannot become a border
  *
- * Refused: an escape that is no byte, a decoded control byte (%00 above all), text that is no
+ * Refused: an escape that is not a byte, a decoded control byte (%00 above all), text that is no
  * UTF-8, "." and ".." between slashes in any spelling, a backslash, a fragment, a parameter that
- * comes twice, and an absolute form of another host. Called by head.c; owns nothing.
- * Locks: none. */
+ * comes twice, and an absolute form of another host. Called by head.c; owns nothing. Locks:
+ * none. */
 #include <assert.h>
 #include <string.h>
 

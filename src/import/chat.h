@@ -28,9 +28,9 @@ typedef struct qp_chat {
 /* Begin a message in source->buf, after the previous one was released; then its parts, in order. */
 void qp_chat_begin(qp_chat *chat, qp_source *source, const qp_chat_said *said);
 void qp_chat_text(qp_chat *chat, quipu_str text, bool thought);
-/* Arguments that are no JSON object become the member "input". */
+/* Arguments that are not a JSON object become the member "input". */
 void qp_chat_call(qp_chat *chat, quipu_str id, quipu_str name, quipu_str arguments);
-/* A result that is no JSON object becomes the member "result". */
+/* A result that is not a JSON object becomes the member "result". */
 void qp_chat_result(qp_chat *chat, quipu_str id, quipu_str name, quipu_str text);
 void qp_chat_result_json(qp_chat *chat, quipu_str id, quipu_str name, qp_json_node result);
 void qp_chat_bytes(qp_chat *chat, quipu_str mime, quipu_bytes bytes);

@@ -130,7 +130,7 @@ static quipu_status write_compare(qp_import_meeting *meeting, ent_db *db, quipu_
  *   the last id is the file's at the same number           stored = that number: the rest is added
  *   the last id is another one                             there: somebody went on in the store
  *
- * The third is no error: a conversation that was imported and continued here must not stop the
+ * The third is not an error: a conversation that was imported and continued here must not stop the
  * import of all the others. */
 static quipu_status write_progress(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)

@@ -16,7 +16,7 @@
 #include "base/visible.h"
 
 #define ANSWER_BITS 262144    /* of the set of stretches: four for each of the longest text */
-#define ANSWER_REPEAT_MIN 240 /* bytes: a shorter text is no loop */
+#define ANSWER_REPEAT_MIN 240 /* bytes: a shorter text is not a loop */
 #define ANSWER_DAY "T00:00:00Z"
 #define ANSWER_DAY_SIZE 10 /* of YYYY-MM-DD */
 
@@ -85,7 +85,7 @@ bool qp_answer_repeats(quipu_str text)
     const size_t stretches = text.n > QP_ANSWER_STRETCH ? text.n - QP_ANSWER_STRETCH + 1 : 0;
     size_t seen = 0;
 
-    /* Short answers repeat their own names; that is no loop. */
+    /* Short answers repeat their own names; that is not a loop. */
     if (text.n < ANSWER_REPEAT_MIN) {
         return false;
     }

@@ -153,7 +153,7 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
 }
 
 /* A piece of a tool call. The partial event is sent once, when the name is known. Arguments are not
- * sent while they grow: they are no JSON before the end. */
+ * sent while they grow: they are not JSON before the end. */
 static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
 {
     /* To see below whether this delta began a call. */

@@ -34,9 +34,9 @@ static bool compact_is_text(quipu_str text)
     return true;
 }
 
-/* Checked before it is sent: a summary that is no UTF-8 cannot be written as JSON, and would come
- * back as an error of the writer instead of the field's.
- * 201 with the number of the summary; an unreadable number is UNKNOWN, for the summary is stored.
+/* Checked before it is sent: a summary that is not UTF-8 cannot be written as JSON, and would come
+ * back as an error of the writer instead of the field's. 201 with the number of the summary; an
+ * unreadable number is UNKNOWN, for the summary is stored.
  * */
 quipu_status qp_remote_compact(void *ctx, const qp_call *call, quipu_str key, int64_t covers_to,
                                quipu_str summary, int64_t *ret_seq, quipu_error *reterr)

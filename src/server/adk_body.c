@@ -267,8 +267,8 @@ static void body_fault_kind(qp_adk_faults *faults, body_kind kind, const char *l
     }
 }
 
-/* Text of a request as JSON; what is no UTF-8 cannot be shown.
- * The caller frees `ret_json`, also where nothing could be written. */
+/* Text of a request as JSON; what is not UTF-8 cannot be shown. The caller frees `ret_json`, also
+ * where nothing could be written. */
 static void body_quote(quipu_str text, qp_buf *ret_json)
 {
     qp_jsonw writer;

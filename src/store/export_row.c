@@ -367,7 +367,7 @@ quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
     return status;
 }
 
-/* For members that are no fields of the entity, or that the line spells differently. */
+/* For members that are not fields of the entity, or that the line spells differently. */
 quipu_status qp_import_text(qp_json_node object, quipu_str name, quipu_arena *arena,
                             quipu_str *ret_text, quipu_error *reterr)
 {

@@ -37,7 +37,7 @@ typedef struct qp_chain {
 int64_t qp_session_base(const qp_session *row);
 
 /* A family: a session, all its ancestors, and everything that is forked from one of them. Its root
- * is the ancestor that is no fork. Messages are shared inside of a family only. A writer that
+ * is the ancestor that is not a fork. Messages are shared inside of a family only. A writer that
  * forks, removes messages or indexes them locks the family, by a counter that follows from its root
  * (batch.c).
  *
@@ -47,7 +47,7 @@ int64_t qp_session_base(const qp_session *row);
 QUIPU_MUST_USE quipu_status qp_family_root(ent_db *db, int64_t id, const qp_session *row,
                                            int64_t *ret_root, quipu_error *reterr);
 
-/* Where the messages `from` to `to` of a session lie. A session that is no fork costs no read, a
+/* Where the messages `from` to `to` of a session lie. A session that is not a fork costs no read, a
  * fork one row for each ancestor that is gone through. QUIPU_CORRUPT when one is missing. */
 QUIPU_MUST_USE quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from,
                                              int64_t to, qp_chain *ret_chain, quipu_error *reterr);

@@ -453,7 +453,7 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
      *     Lango's row                      column              extra
      *     role "developer"                 system              lango_role_base64
      *     content with a byte 0xff         ... U+FFFD ...      lango_content_base64
-     *     tool calls that are no JSON      absent              lango_tool_calls_base64
+     * tool calls that are not JSON      absent              lango_tool_calls_base64
      *     a session that does not exist    the orphans'        lango_session */
     ret->role = adopt_role(old->role);
     ret->content = old->content;
@@ -484,7 +484,7 @@ quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE])
     int n = snprintf(ret_id + 1, QP_LANGO_EVENT_ID_SIZE - 1, "lango-%lld", (long long)id);
 
     assert(n > 0 && n < QP_LANGO_EVENT_ID_SIZE - 1);
-    ret_id[0] = '\0'; /* the tag of an id that is no canonical UUID */
+    ret_id[0] = '\0'; /* the tag of an id that is not a canonical UUID */
     return (quipu_bytes){ret_id, (size_t)n + 1};
 }
 

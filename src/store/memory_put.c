@@ -68,7 +68,7 @@ static size_t memory_put_end(quipu_str content)
 }
 
 /* Lines that differ in case, blanks, a last period or what nobody sees are the same memory. Control
- * characters inside of a word are no blanks: "a\x01b" is "ab". */
+ * characters inside of a word are not blanks: "a\x01b" is "ab". */
 void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
 {
     memory_put_sum sum = {.n = 0};
@@ -242,9 +242,9 @@ static quipu_status memory_put_rethink(const memory_put *put, ent_db *db, quipu_
         &(qp_reflection_patch){.times = ent_set(qp_sum(list.items[0].times, 1))}, NULL, reterr);
 }
 
-/* Retire what the memory replaces, which counts in the same scope: an id is no permission, and that
- * of another user's memory is as unknown as any other. A memory that is retired already keeps its
- * time and reason; a condensed one may still be in a prompt, and is retired permanently. */
+/* Retire what the memory replaces, which counts in the same scope: an id is not a permission, and
+ * that of another user's memory is as unknown as any other. A memory that is retired already keeps
+ * its time and reason; a condensed one may still be in a prompt, and is retired permanently. */
 static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quipu_error *reterr)
 {
     const quipu_memory *memory = put->memory;

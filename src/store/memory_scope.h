@@ -207,7 +207,7 @@ QUIPU_MUST_USE quipu_status qp_memory_charge_add(quipu_store *store, const qp_ca
                                                  quipu_error *reterr);
 
 /* Give the lease back: with why the work failed, or, when that is absent, for others to go on. A
- * lease that is lost is no failure. */
+ * lease that is lost is not an error. */
 QUIPU_MUST_USE quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call,
                                                 const qp_job_lease *lease, quipu_str why,
                                                 quipu_error *reterr);

@@ -338,7 +338,7 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
     uint32_t odd = 0; /* bit i: text i is a view */
 
     assert(row->content.p == NULL);
-    if (message->model.n > 0 || reported != 0) { /* most messages are no answers of models */
+    if (message->model.n > 0 || reported != 0) { /* most messages are not answers of models */
         quipu_status status = message_usage(message, row, reterr);
 
         if (status != QUIPU_OK) {

@@ -129,7 +129,7 @@ quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret
     return quipu_arena_copy(arena, (quipu_str){(const char *)id.p + 1, id.n - 1}, ret);
 }
 
-/* Takes up to three numbers: a message that is no summary has no array here, and keeps its
+/* Takes up to three numbers: a message that is not a summary has no array here, and keeps its
  * zeros. */
 static quipu_status message_read_covers(qp_json_node covers, quipu_message *ret)
 {

@@ -285,7 +285,7 @@ static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_e
     if (worker->lost || (status == QUIPU_OK && worker->ended)) {
         return QUIPU_OK;
     }
-    /* Steps that are used up are no failure: like a deadline they leave the job due at once. */
+    /* Steps that are used up are not errors: like a deadline they leave the job due at once. */
     error.status = spent && status == QUIPU_OK ? QUIPU_BUSY : status;
     purge_give_back(worker, call, &error);
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);

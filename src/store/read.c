@@ -266,7 +266,7 @@ typedef struct read_view {
 } read_view;
 
 /* Reads the extent of the view, and finds out whether messages lie before and behind it. Summaries
- * have numbers but are no part of the view, so that numbers alone cannot answer that. The summary
+ * have numbers but are not part of the view, so that numbers alone cannot answer that. The summary
  * stands before the first message of the view, unless the range begins behind it. */
 static quipu_status read_view_extent(ent_db *db, read_view *view, qp_history *history,
                                      quipu_error *reterr)

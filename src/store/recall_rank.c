@@ -6,8 +6,8 @@
  *   each       every message at most RECALL_RANK_REACH away from a doc, once, with all four parts
  *   keep       the best of them, in a heap
  *
- * A message without a word of the question is no doc and takes no memory; it is a candidate where a
- * neighbour is one, because the answer often stands beside the words of the question.
+ * A message without a word of the question is not a doc and takes no memory; it is a candidate
+ * where a neighbour is one, because the answer often stands beside the words of the question.
  *
  * Owns the ranker's tables, in an arena of its own. Called by recall.c with the candidates that an
  * engine found. Pure arithmetic: no statement, no lock, and the same order for the same input on

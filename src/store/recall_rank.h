@@ -126,7 +126,7 @@ size_t qp_recall_ranker_vectors(const qp_recall_ranker *ranker);
 /* The best `wanted` messages and memories, best first; ties by group, memories before messages,
  * then the newest first. Asked again for more, it begins with the same ones. A message without any
  * term is among them when its neighbours have some, or when it has a vector. `parts` are all parts
- * of all groups, by group and number: a number outside of them is no message. QUIPU_NOMEM. */
+ * of all groups, by group and number: a number outside of them is not a message. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker,
                                                   const qp_recall_part *parts, size_t part_count,
                                                   size_t wanted, qp_recall_best **ret_best,

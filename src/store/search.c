@@ -640,8 +640,8 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
     return status;
 }
 
-/* All sessions of the tenant. A deadline that passes after the first batch is no failure: the next
- * call goes on. */
+/* All sessions of the tenant. A deadline that passes after the first batch is not an error: the
+ * next call goes on. */
 quipu_status quipu_search_index(quipu_store *store, const quipu_call_options *call,
                                 int64_t *ret_indexed, quipu_error *reterr)
 {

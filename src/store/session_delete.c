@@ -518,7 +518,7 @@ static quipu_status session_delete_purge(quipu_store *store, const qp_call *call
 }
 
 /* Batch after batch, each in a transaction of its own, so that writers get their turn in between. A
- * deadline that passes after the first batch is no failure: the next sweep goes on. */
+ * deadline that passes after the first batch is not an error: the next sweep goes on. */
 quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *call,
                                int64_t *ret_removed, quipu_error *reterr)
 {

@@ -97,7 +97,7 @@ QUIPU_MUST_USE quipu_status qp_live_create(quipu_store *store, const qp_live_new
 /* Sessions of an app, or of one of its users, with their state, in no order; expired ones are left
  * out. `history->messages` is empty. */
 typedef struct qp_live_list {
-    qp_live *items; /* `history` of an item is no result of its own: never free it */
+    qp_live *items; /* `history` of an item is not a result of its own: never free it */
     size_t count;
 } qp_live_list;
 

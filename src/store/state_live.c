@@ -253,7 +253,7 @@ static quipu_status state_live_shared(state_live_search *search, ent_db *db, con
                               : status;
 }
 
-/* One session of the list. `history` and its header lie in the caller's arena: they are no results
+/* One session of the list. `history` and its header lie in the caller's arena: they are not results
  * of their own, and nobody frees them. */
 static quipu_status state_live_one(state_live_search *search, ent_db *db, const qp_session *row,
                                    qp_live *ret, quipu_error *reterr)

@@ -436,7 +436,7 @@ static bool tool_calls_head_has(qp_json_node call, quipu_str name, bool empty)
 }
 
 /* Reads only what the pairing rule needs: inputs and outputs, which may be large, are not copied.
- * Entries without either are no items, so that there may be fewer items than elements. */
+ * Entries without either are not items, so that there may be fewer items than elements. */
 quipu_status qp_tool_calls_items(quipu_str json, bool answers, qp_json_doc *doc, quipu_arena *arena,
                                  qp_tool_item **ret_items, size_t *ret_count)
 {

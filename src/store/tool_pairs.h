@@ -14,7 +14,7 @@ typedef struct qp_pairs {
     size_t start;
     size_t count; /* of the messages from `low` on, oldest first, paired */
     size_t capacity;
-    int64_t *places; /* read backwards: numbers of messages that are no answers, newest first */
+    int64_t *places; /* read backwards: numbers of messages that are not answers, newest first */
     size_t place_count;
     size_t place_capacity;
     quipu_arena arena; /* texts of the items */

@@ -15,11 +15,10 @@
  *    indexed_seq         the messages; the index has their words, no others (search_engine.h)
  *    hidden              holds no value of its own, has a fork or is purged
  *
- * Owns: what a sound session is.
- * Called by: quipu_store_verify(); qp_verify_session() also by imports before they commit.
- * Transactions: reads only. A short snapshot for each session, so that a long check neither blocks
- * writers nor keeps the log from being truncated.
- * On return: the caller's function has got every problem; a problem is no failure of the call. */
+ * Owns: what a sound session is. Called by: quipu_store_verify(); qp_verify_session() also by
+ * imports before they commit. Transactions: reads only. A short snapshot for each session, so that
+ * a long check neither blocks writers nor keeps the log from being truncated. On return: the
+ * caller's function has got every problem; a problem is not an error of the call. */
 #include "store/verify.h"
 
 #include <assert.h>
@@ -144,7 +143,7 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
 
     assert(ent_depth(db) > 0);
     findings->base_total = 0;
-    /* A session that is no fork begins with 0 tokens, unless its first messages were removed; a
+    /* A session that is not a fork begins with 0 tokens, unless its first messages were removed; a
      * fork begins with the total at its fork number, if it still shows that message. */
     *ret_known = base == 0 ? row->first_seq == 1 : row->first_seq <= base;
     if (!*ret_known || base == 0) {

@@ -507,7 +507,7 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     if (status != QUIPU_OK || !known) {
         return status;
     }
-    /* A row of an earlier life of the session is no damage: the next claim takes it over. */
+    /* A row of an earlier life of the session is not damage: the next claim takes it over. */
     counts = owner != NULL && row->session_uid.has &&
              memcmp(row->session_uid.v.b, owner->uid.b, sizeof(owner->uid.b)) == 0;
     if (session && owner == NULL) {
@@ -712,7 +712,7 @@ static const rows_table verify_rows_tables[] = {
 /* ---- pages ------------------------------------------------------------------------------------
  */
 
-/* Keeps a finding until the snapshot has ended. Texts that are no text are shown as absent. */
+/* Keeps a finding until the snapshot has ended. Texts that are not text are shown as absent. */
 static quipu_status verify_rows_keep(rows_walk *walk, const rows_any *row,
                                      const rows_finding *finding, quipu_error *reterr)
 {
