@@ -5,7 +5,7 @@
  *
  *   what failed            repeated                                        until
  *   a conflict             EXCLUSIVE: it cannot lose the same again         OUTCOME_TRIES_MAX
- *   a lock in EXCLUSIVE    EXCLUSIVE, with pauses that admit other writers   the call's deadline
+ *   a lock in EXCLUSIVE    EXCLUSIVE, with pauses that admit other writers  the call's deadline
  *   the connection         LOCKED: other writers never wait for it          the call's deadline
  *
  * On a distributed store the connection may be lost to one of its servers only. There a member is
