@@ -27,7 +27,7 @@ help:
 	@echo "make test-citus CITUS_PREFIX=...  stores distributed over a coordinator and three workers"
 	@echo "make test-cluster-nightly  the same with CLUSTER_KILLS=20"
 	@echo "make static      one self-contained program: build/static/bin/quipu"
-	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, for who embeds by copying"
+	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, to copy into a project"
 	@echo "make bench       measure against the bars; writes build/bench.json"
 	@echo "make bench-recall DATA=file  how often recall finds answers (docs/recall.md)"
 	@echo "make bench-go    the Go bindings beside adk-go's own service (downloads modules once)"

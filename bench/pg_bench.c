@@ -57,12 +57,12 @@ static void pg_append(const pg_caller *caller, quipu_str content)
 }
 
 /* The caller of a numbered session, which is made. */
-static pg_caller pg_caller_open(const pg_store *store, uint64_t number, bool plain, int seat)
+static pg_caller pg_caller_open(const pg_store *store, uint64_t number, bool plain, int slot)
 {
     pg_caller caller = {.store = store->store, .appends = PG_CALLER_APPENDS};
 
     wall_fill(store->store, sides_key(number, caller.key), 100);
-    caller.same = plain ? pg_same_open(store->uri, quipu_cstr(caller.key), seat) : NULL;
+    caller.same = plain ? pg_same_open(store->uri, quipu_cstr(caller.key), slot) : NULL;
     return caller;
 }
 
@@ -118,7 +118,7 @@ void bench_postgres_append(const bench_arguments *arguments)
  */
 
 #define PG_CALLERS 32
-#define PG_SEATS 16
+#define PG_SLOTS 16
 
 static void *pg_caller_run(void *arg)
 {
@@ -169,7 +169,7 @@ void bench_postgres_callers(const bench_arguments *arguments)
 
     for (uint64_t i = 0; i < PG_CALLERS; i++) {
         ours[i] = pg_caller_open(&self, i, false, 0);
-        plain[i] = pg_caller_open(&self, PG_CALLERS + i, true, (int)(i % PG_SEATS));
+        plain[i] = pg_caller_open(&self, PG_CALLERS + i, true, (int)(i % PG_SLOTS));
     }
     (void)pg_callers_block(ours, PG_CALLERS);
     (void)pg_callers_block(plain, PG_CALLERS);

@@ -18,7 +18,7 @@
 struct pg_same {
     PGconn *pg;
     char key[64];
-    char seat[PG_SAME_INT];
+    char slot[PG_SAME_INT];
     char part[PG_SAME_INT]; /* the session's, as our store put it */
 };
 
@@ -35,7 +35,7 @@ static const struct {
     const char *name;
     const char *sql;
 } pg_same_statements[] = {
-    {"seat", "UPDATE ent_numbers SET last=last+1 WHERE name=$1"},
+    {"slot", "UPDATE ent_numbers SET last=last+1 WHERE name=$1"},
     {"session", PG_SAME_SESSION},
     {"lock", PG_SAME_SESSION " ORDER BY key FOR UPDATE"},
     {"message", "INSERT INTO messages (part,role,content,timestamp,tool_calls,author,seq,event_id,"
@@ -105,14 +105,14 @@ static int64_t pg_same_int(const PGresult *result, int row, int column)
     return (int64_t)be64toh(bytes);
 }
 
-pg_same *pg_same_open(const char *uri, quipu_str key, int seat)
+pg_same *pg_same_open(const char *uri, quipu_str key, int slot)
 {
     pg_same *same = bench_alloc(sizeof(*same));
     const char *values[1];
     PGresult *result;
 
     *same = (pg_same){.pg = pg_same_connect(uri)};
-    snprintf(same->seat, sizeof(same->seat), "write/%02d", seat);
+    snprintf(same->slot, sizeof(same->slot), "write/%02d", slot);
     snprintf(same->key, sizeof(same->key), "%.*s", (int)key.n, key.p);
     values[0] = same->key;
     result = pg_same_check(same, "part",
@@ -163,7 +163,7 @@ void pg_same_append(pg_same *same, quipu_str content)
     }
     memcpy(event_id + 1, uuid.b, sizeof(uuid.b));
     pg_same_say(same, "BEGIN READ WRITE");
-    PQclear(pg_same_run(same, "seat", 1, (const char *const[]){same->seat}, NULL, NULL));
+    PQclear(pg_same_run(same, "slot", 1, (const char *const[]){same->slot}, NULL, NULL));
     row = pg_same_session(same, "lock");
     const int64_t next = pg_same_int(row, 0, PG_SAME_NEXT);
     const int64_t total = pg_same_int(row, 0, PG_SAME_TOKENS) + tokens;

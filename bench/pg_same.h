@@ -10,11 +10,11 @@
 
 typedef struct pg_same pg_same;
 
-/* Connect, for one session that exists; `seat` is the writer's, 0 to 15. */
-pg_same *pg_same_open(const char *uri, quipu_str key, int seat);
+/* Connect, for one session that exists; `slot` is the writer's, 0 to 15. */
+pg_same *pg_same_open(const char *uri, quipu_str key, int slot);
 void pg_same_close(pg_same *same);
 
-/* A transaction: the writer's seat, the session's row, the message, the counters. */
+/* A transaction: the writer's slot, the session's row, the message, the counters. */
 void pg_same_append(pg_same *same, quipu_str content);
 
 /* Read the newest `last` messages (0: all) in a transaction; gives rows and the checksum of

@@ -188,7 +188,7 @@ static void check_field_label_default(eg_run *run, const eg_field *field)
              eg_suggest(run, field->fallback.text, labels, field->labels.n));
 }
 
-/* What a field of this type may have as its default, for messages. */
+/* The defaults that a field of this type may have, for messages. */
 static const char *check_field_default_wanted(const eg_field *field)
 {
     switch (field->type) {

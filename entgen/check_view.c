@@ -212,7 +212,7 @@ static const eg_field *check_view_of(eg_run *run, const eg_field *field, const e
     return found;
 }
 
-/* What a member is called without `as`: after its field, behind the edge's name if there is one. */
+/* The name of a member without `as`: that of its field, behind the edge's name if there is one. */
 static const char *check_view_name(eg_run *run, const eg_field *field, const eg_show *show)
 {
     return show->shown == field

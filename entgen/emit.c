@@ -1,4 +1,4 @@
-/* What the emitters share: wrapping, quoting, C types. */
+/* Shared by the emitters: wrapping, quoting, C types. */
 #include "entgen/emit.h"
 
 #include <assert.h>

@@ -21,7 +21,7 @@ void eg_emit_sql(eg_run *run, const eg_schema *schema, qp_buf *out);
 /* The first lines of a generated file. */
 void eg_put_banner(const eg_run *run, const eg_schema *schema, const char *what, qp_buf *out);
 
-/* One logical line, broken at spaces outside of string literals to fit EG_COLUMNS. What follows a
+/* One logical line, broken at spaces outside of string literals to fit EG_COLUMNS. Text behind a
  * break is indented by `indent`. */
 void eg_put_wrapped(qp_buf *out, const char *line, size_t indent);
 

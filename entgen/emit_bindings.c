@@ -11,7 +11,7 @@
 
 #define BINDINGS_DOC_COLUMNS 88 /* of a comment, behind what leads it */
 
-/* What of a view is put, field by field. */
+/* Writes the parts of a view, field by field. */
 typedef void (*bindings_put_fn)(eg_run *run, const eg_view *view, const eg_field *field,
                                 const eg_show *show, qp_buf *out);
 

@@ -81,7 +81,7 @@ static void emit_h_row(emit_h_state *emit, const eg_entity *entity)
     qp_buf_puts(emit->out, "};\n");
 }
 
-/* What a member of X_new means when it is left out. */
+/* The meaning of a member of X_new that is left out. */
 static void emit_h_new_comment(emit_h_state *emit, const eg_field *field)
 {
     const eg_default *value = &field->fallback;

@@ -101,7 +101,7 @@ static const char *import_free_name(eg_run *run, eg_names *taken, const char *wo
     return name;
 }
 
-/* One of what the table holds many of: inquiries -> inquiry, sessions -> session. */
+/* The singular of a table's name: inquiries -> inquiry, sessions -> session. */
 static const char *import_singular(eg_run *run, const char *word)
 {
     size_t n = strlen(word);
@@ -172,7 +172,7 @@ static bool import_only_bits(sqlite3 *db, const char *table, const char *column)
     return !import_any(db, table, column, condition);
 }
 
-/* What a declaration that says little holds, judged by the rows that are there. */
+/* The type of a column whose declaration does not decide it, judged by its rows. */
 static ent_type import_type_by_rows(sqlite3 *db, const char *table, const char *column)
 {
     if (import_any_type(db, table, column, "'blob'")) {

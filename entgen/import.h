@@ -4,9 +4,9 @@
 
 #include "entgen/model.h"
 
-/* Append the .ent text of what a file holds; the file is opened for reading only and not changed.
- * What .ent cannot say stands in comments. The text has been parsed and checked. False, with an
- * error in the run. */
+/* Append the .ent text of a file's tables; the file is opened for reading only and not changed.
+ * Comments say what .ent cannot express. The text has been parsed and checked. False, with an error
+ * in the run. */
 bool eg_import(eg_run *run, const char *path, qp_buf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* What import.c (reading a file) and import_write.c (writing .ent) share. */
+/* Shared by import.c (reading a file) and import_write.c (writing .ent). */
 #ifndef ENTGEN_IMPORT_INTERNAL_H
 #define ENTGEN_IMPORT_INTERNAL_H
 

@@ -55,7 +55,7 @@ static quipu_str import_write_bare(const char *text)
     }
 }
 
-/* The meaning of a SQL text literal, or NULL when it is none. */
+/* The meaning of a SQL text literal, or NULL for another text. */
 static const char *import_write_literal(eg_run *run, quipu_str bare)
 {
     char *text = eg_alloc(run, bare.n + 1);

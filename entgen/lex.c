@@ -13,7 +13,7 @@
 #define LEX_NUMBER_MAX 63 /* bytes of a number */
 #define LEX_SHOWN_MAX 40  /* bytes of a token that a message shows */
 
-/* What some editors write in front of UTF-8. */
+/* The byte order mark that some editors write in front of UTF-8. */
 static const char lex_bom[] = {'\xef', '\xbb', '\xbf'};
 
 typedef struct lex_state {
@@ -203,7 +203,7 @@ static char lex_escape(char c)
 }
 
 /* The bytes of a string up to its closing quote, or up to the end of the line when there is none.
- * *ret_fault says what is wrong, or is NULL. */
+ * *ret_fault names the fault, or is NULL. */
 static size_t lex_string_size(const lex_state *lex, const char **ret_fault)
 {
     size_t n = 1;

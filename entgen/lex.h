@@ -40,7 +40,7 @@ typedef struct eg_tokens {
     size_t n;
 } eg_tokens;
 
-/* Read all tokens of file number `file`. What is no token is reported and left out. */
+/* Read all tokens of file number `file`. Other text is reported and left out. */
 eg_tokens eg_lex(eg_run *run, uint32_t file, quipu_str text);
 
 /* A token as a message names it: 'word', "text", end of file. */

@@ -1,5 +1,5 @@
-/* What a schema is inside entgen: first as it was parsed, then, after eg_check(), with every name
- * resolved, the implied key, foreign keys and indexes added. Everything lives in one arena. */
+/* A schema inside entgen: first as it was parsed, then, after eg_check(), with every name resolved,
+ * the implied key, foreign keys and indexes added. Everything lives in one arena. */
 #ifndef ENTGEN_MODEL_H
 #define ENTGEN_MODEL_H
 

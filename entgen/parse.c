@@ -329,7 +329,7 @@ static bool parse_shows(parse_state *parse, eg_field *field)
                         "of, as, type, has, bit, by hand, is, ',' or ')' after a view");
 }
 
-/* What says who sees a field and what it is about; fields and edges have it in common. */
+/* The words about a field's visibility and class, which fields and edges share. */
 static bool parse_exposure(parse_state *parse, eg_field *field, const char *word, bool *ret_good)
 {
     if (strcmp(word, "class") == 0) {

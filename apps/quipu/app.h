@@ -256,7 +256,7 @@ int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
 /* Whether a session has a key like this one, which has none: it is mistyped. */
 bool app_key_is_near(const app_call *call, quipu_str key);
 
-/* What an errno means. */
+/* The exit code of an errno. */
 #define APP_ERRNO_SIZE 256
 const char *app_errno_text(int number, char ret_text[APP_ERRNO_SIZE]);
 
@@ -287,21 +287,21 @@ bool app_key_options(const app_call *call, quipu_open_options *options);
 bool app_has_key(void);
 
 /* Sets the key of the options to the new one, from --new-key-file, --new-passphrase-file or the
- * variables of that name; false: there is none, or it cannot be used, reported. key.c. */
+ * variables of that name. False, and reported: none is given, or it cannot be used. key.c. */
 bool app_new_key_options(const app_call *call, quipu_open_options *options);
 
 /* The options of verbs that read an encrypted export. */
 #define APP_EXPORT_KEY_OPTIONS                                                                     \
     {.name = "export-key-file",                                                                    \
      .value = "FILE",                                                                              \
-     .help = "of an encrypted export: its key [$QUIPU_EXPORT_KEY_FILE, else the store's]"},        \
+     .help = "the key of an encrypted export [$QUIPU_EXPORT_KEY_FILE, else the store's]"},         \
         {.name = "export-passphrase-file",                                                         \
          .value = "FILE",                                                                          \
-         .help = "of an encrypted export: its passphrase [$QUIPU_EXPORT_PASSPHRASE_FILE]"}
+         .help = "the passphrase of an encrypted export [$QUIPU_EXPORT_PASSPHRASE_FILE]"}
 
-/* Sets the key of the options to that of an encrypted export, which the terminal is asked for when
- * nothing names it; `makes`: of a new one. False: there is none, or it cannot be used, reported.
- * key.c. */
+/* Sets the key of the options to that of an encrypted export, and asks on the terminal when no
+ * option names it; `makes`: for a new export. False, and reported: there is no key, or it cannot be
+ * used. key.c. */
 bool app_export_key_options(const app_call *call, bool makes, quipu_open_options *options);
 
 /* Whether an option names it: then an export that is not encrypted is refused. */
@@ -565,5 +565,7 @@ bool app_json_lines(FILE *out, quipu_str lines);
 void app_json_raw(app_json *json, const char *name, quipu_str value);
 /* The same, with a name of any bytes. */
 void app_json_member(app_json *json, quipu_str name, quipu_str value);
+/* The report of rm and sweep: how many sessions were deleted, as text or JSON. */
+void app_print_deleted(const app_call *call, int64_t sessions);
 
 #endif

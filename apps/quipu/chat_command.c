@@ -67,7 +67,7 @@ static void command_fork(app_chat_state *state, int64_t seq, quipu_str wanted)
     }
 }
 
-/* The newest message, or the newest one of a user; 0: there is none. False: reported. */
+/* The newest message, or the user's newest; 0 when there is none. False: reported. */
 static bool command_newest(app_chat_state *state, bool user, int64_t *ret_seq)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -197,8 +197,8 @@ static void command_tools(app_chat_state *state)
     }
 }
 
-/* A path as people write it: "~/" is their folder, as in a shell. Absent: none was given, or there
- * is no memory, which is reported. */
+/* A path as people write it: "~/" is their folder, as in a shell. Absent: no path was given, or
+ * memory is used up, which is reported. */
 static quipu_str command_path(app_chat_state *state, quipu_str given)
 {
     const char *home = getenv("HOME");

@@ -1,4 +1,4 @@
-/* What a person may ask of a chat besides a turn: lines that begin with "/". For chat. */
+/* The commands of a chat: lines that begin with "/". For chat. */
 #ifndef APPS_QUIPU_CHAT_COMMAND_H
 #define APPS_QUIPU_CHAT_COMMAND_H
 
@@ -10,7 +10,7 @@
 #define APP_CHAT_FILES_MAX 16               /* files that go with one message */
 #define APP_CHAT_FILE_MAX INT64_C(20971520) /* 20 MiB: providers take no more in one request */
 
-/* What commands change. Texts lie in the arena. */
+/* The state that commands change. Texts lie in the arena. */
 typedef struct app_chat_state {
     const app_call *call;
     quipu_store *store;

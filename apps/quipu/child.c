@@ -44,7 +44,7 @@ app_wait app_until_look(const app_until *until)
 /* ---- words -----------------------------------------------------------------------------------
  */
 
-/* A word that only a shell understands: the user expects one, and there is none. */
+/* A word that only a shell understands: the user expects a shell, but no shell runs. */
 static bool child_is_operator(const char *word)
 {
     return app_word_number("| || & && ; > >> < << 2>&1", word) >= 0;
@@ -205,8 +205,8 @@ static char **child_environment(char *const *more, quipu_arena *arena)
     return names;
 }
 
-/* Keeps what is open here from the child: connections of libcurl and the pipe that wakes the chat
- * are no concern of a tool. */
+/* Closes the program's descriptors in the child: a tool must not get libcurl's connections or the
+ * pipe that wakes the chat. */
 static void child_keep_files(void)
 {
     for (int fd = STDERR_FILENO + 1; fd < CHILD_FILES; fd++) {

@@ -444,8 +444,8 @@ static bool chat_is(quipu_str line, const char *word)
 /* Whether a call runs. */
 typedef enum chat_consent { CHAT_RUNS, CHAT_REFUSED, CHAT_NOT_ALLOWED, CHAT_STOPPED } chat_consent;
 
-/* Asks before a call, with all of its arguments: what is cut off could be what matters. What was
- * typed before the question is no answer to it. Ctrl-C here ends the turn. */
+/* Asks before a call, and shows all of its arguments, because the part that is cut off could
+ * matter. Text that was typed before the question does not answer it. Ctrl-C here ends the turn. */
 static chat_consent chat_ask(chat_run *run, app_tool *tool)
 {
     quipu_cancel *const cancel = run->cancel; /* written by this thread only */
@@ -545,7 +545,7 @@ static quipu_status chat_run_tool(chat_run *run, const app_tool *tool, const qui
     return status;
 }
 
-/* The turn's tool callback. What goes wrong with a tool is a result, which the model reads. */
+/* The turn's tool callback. A tool's failure is a result, which the model reads. */
 static quipu_status chat_on_tool(void *ctx, const quipu_part *call,
                                  const quipu_call_options *within, quipu_arena *arena,
                                  quipu_json *ret_result)
@@ -646,8 +646,8 @@ static int chat_turn(chat_run *run, quipu_str says)
 /* ---- the conversation ------------------------------------------------------------------------
  */
 
-/* What a person says: a line, and those that came at once with it, as a paste does where no library
- * takes it as one. A command is a line of its own. */
+/* The user's input: a line, and the lines that arrived with it, as those of a paste do when no
+ * library collects them. A command is a line of its own. */
 static bool chat_said(chat_run *run, quipu_str *ret_said)
 {
     struct pollfd more = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -751,7 +751,7 @@ static int chat_whole(chat_run *run)
     return code;
 }
 
-/* What was asked in the session before, for the arrow keys. A failure leaves the history empty. */
+/* The session's earlier questions, for the arrow keys. A failure leaves the history empty. */
 static void chat_recall_lines(chat_run *run)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -828,8 +828,8 @@ static bool chat_read(chat_run *run)
 }
 
 /* Ends the worker. Rules have the rest done in a moment, so that a wish of the last turn holds in
- * the next chat; a model is not waited for: its worker of the next chat, or any other, goes on. A
- * failure is no concern of the chat's: the store keeps the reason (`quipu memory status`). */
+ * the next chat; a model is not waited for: its worker of the next chat, or any other, goes on. The
+ * chat goes on after a failure: the store keeps the reason (`quipu memory status`). */
 static void chat_observed(chat_run *run)
 {
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
@@ -865,8 +865,8 @@ static int chat_prompts(chat_run *run)
     return memory_prompts_read(run->call, &texts, &run->observe);
 }
 
-/* What the worker is asked to do: this chat's session only. With --embed alone it makes vectors and
- * observes nothing. */
+/* The worker's options: this chat's session only. With --embed alone it makes vectors and observes
+ * nothing. */
 static void chat_observe(chat_run *run)
 {
     const quipu_str model = app_text_value(run->call, "observe-model");

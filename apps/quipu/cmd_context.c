@@ -170,7 +170,7 @@ static void context_print_part(const quipu_part *part)
     }
 }
 
-/* What is known of the prompt, on stderr: stdout has the prompt. */
+/* The facts of the prompt, on stderr: stdout has the prompt. */
 static void context_report(const app_call *call, const quipu_context *context, bool past)
 {
     app_report(call,

@@ -40,7 +40,7 @@ static int copy_open(const app_call *call, int number, app_need need, quipu_stor
     return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[number], status, &error);
 }
 
-/* What the target holds, and the digest that both exports share. */
+/* The counts of the target, and the digest that both exports share. */
 static void copy_print(const app_call *call, const quipu_copied *copied)
 {
     char sha256[2 * QUIPU_SHA256_SIZE + 1];

@@ -125,8 +125,8 @@ static void doctor_engine(doctor_job *job, const char *what, quipu_store *store)
                   status == QUIPU_OK ? stats.engine : error.message);
 }
 
-/* What the server's settings promise for an acknowledged write. "replicated" means that commits
- * wait for a standby. */
+/* The durability of an acknowledged write, by the server's settings. "replicated" means that
+ * commits wait for a standby. */
 static void doctor_durability(doctor_job *job, quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;

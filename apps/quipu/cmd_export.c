@@ -17,7 +17,7 @@ static const app_option export_options[] = {
     {.name = "format",
      .value = "NAME",
      .choices = APP_EXPORT_FORMATS,
-     .help = "of one session: to read, or for other programs"},
+     .help = "the form of one session: to read, or for other programs"},
     {.name = "flat", .help = "write each fork with all its messages, as a session of its own"},
     {.name = "encrypt", .help = "encrypt the export; without a key's file, ask for a passphrase"},
     APP_EXPORT_KEY_OPTIONS,

@@ -141,14 +141,14 @@ static quipu_source_kind import_kind(const char *name)
     return (quipu_source_kind)kind;
 }
 
-/* What can be imported, for a file that is something else. */
+/* The kinds of files that can be imported, for a file of another kind. */
 static void import_report_kinds(const app_call *call)
 {
     app_report(call, "known kinds: " IMPORT_DATABASES " (databases), " APP_FOREIGN_KINDS
                      " (JSON), export; other messages can be stored with \"quipu append\"");
 }
 
-/* What was stored before a signal stays. */
+/* Sessions that were stored before a signal stay. */
 static void import_advise(const app_call *call, quipu_status status)
 {
     if (status == QUIPU_CANCELLED) {
@@ -222,8 +222,8 @@ typedef struct import_stream {
     app_progress progress;
 } import_stream;
 
-/* What a signal sets, from before the store is opened on; NULL: it ends the process, as one must
- * that waits for its input. */
+/* The flag that a signal sets, from before the store is opened. NULL: a signal ends the process,
+ * because a process that waits for input would not see the flag. */
 static quipu_cancel *import_cancel(const import_input *input)
 {
     return input->file == stdin ? NULL : app_signals_begin();
@@ -466,7 +466,7 @@ static int import_file(const app_call *call, const char *path)
     return code;
 }
 
-/* File after file. One that fails does not keep the others out; its exit code is kept. */
+/* File after file. A file that fails does not stop the others; its exit code is kept. */
 static int import_run(const app_call *call)
 {
     const char *map = app_value(call, "map");

@@ -47,7 +47,7 @@ static const app_column ls_columns[LS_COLUMNS] = {
 typedef struct ls_job {
     quipu_store *store;
     quipu_list_options options;
-    char cursor[APP_MESSAGE_MAX]; /* of the next page; "": there is none */
+    char cursor[APP_MESSAGE_MAX]; /* of the next page; "" when there is none */
     int64_t left;                 /* sessions still to show; -1: no limit */
     bool json;
     bool keys;
@@ -61,7 +61,7 @@ typedef struct ls_job {
     quipu_arena arena;
 } ls_job;
 
-/* What a session is called in a list. */
+/* The name of a session in a list. */
 static quipu_str ls_title(const quipu_session_info *session)
 {
     return session->title.n > 0 ? session->title : session->first_words;

@@ -14,7 +14,7 @@ static const app_option mcp_options[] = {
     {.name = NULL},
 };
 
-/* Serves until stdin ends. A client that closes its end is no failure. */
+/* Serves until stdin ends. A client that closes its end is not an error. */
 static int mcp_serve(const app_call *call, const app_server *server,
                      const quipu_mcp_options *options)
 {

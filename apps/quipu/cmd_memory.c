@@ -30,7 +30,7 @@ static const app_option memory_options[] = {
     {.name = "supersedes",
      .value = "ID",
      .help = "add: the older memory that it replaces, which is retired"},
-    {.name = "subject", .value = "TEXT", .help = "add, edit: whom or what it is about"},
+    {.name = "subject", .value = "TEXT", .help = "add, edit: its subject, a person or a thing"},
     {.name = "why", .value = "TEXT", .help = "edit: why it is changed"},
     {.name = "who", .value = "NAME", .help = "edit, retire: who does it; default $USER"},
     {.name = "retired", .help = "list: retired memories, too"},
@@ -99,7 +99,7 @@ static bool memory_wants(const app_call *call, quipu_memory_kind kind)
 /* ---- list ------------------------------------------------------------------------------------
  */
 
-/* What became of it. */
+/* The state of a memory. */
 static void memory_json_changes(app_json *json, const quipu_memory *memory)
 {
     char id[QUIPU_UUID_TEXT_SIZE];
@@ -119,7 +119,7 @@ static void memory_json_changes(app_json *json, const quipu_memory *memory)
     }
 }
 
-/* What an observer notes beside the text; members without a value are left out. */
+/* An observer's notes beside the text; members without a value are left out. */
 static void memory_json_facts(app_json *json, const quipu_memory *memory)
 {
     char id[QUIPU_UUID_TEXT_SIZE];
@@ -255,7 +255,7 @@ static bool memory_range(const app_call *call, int64_t *ret_from, int64_t *ret_t
     return true;
 }
 
-/* Nothing was listed: a key without a session is mistyped. */
+/* The list is empty: a key without a session is mistyped. */
 static int memory_none(const app_call *call, quipu_store *store, quipu_str key)
 {
     quipu_history *history = NULL;
@@ -367,8 +367,8 @@ static int memory_save(const app_call *call, quipu_store *store, const quipu_mem
     return APP_OK;
 }
 
-/* Whether a key has a session, or may have one later. One without a session that is like another's
- * is mistyped: reported, *ret_code. */
+/* Whether a key has a session, or may have one later. A key without a session that resembles
+ * another's is mistyped: reported, with *ret_code. */
 static bool memory_key(const app_call *call, quipu_store *store, quipu_str key, int *ret_code)
 {
     quipu_history *history = NULL;

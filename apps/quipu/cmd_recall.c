@@ -78,7 +78,7 @@ static void recall_text(quipu_str text)
     quipu_str line;
 
     if (at < text.n) {
-        /* Not in the middle of a character. */
+        /* The cut is not in the middle of a character. */
         while (n > 0 && ((unsigned char)text.p[at] & 0xc0) == 0x80) {
             at--;
             n--;
@@ -154,7 +154,7 @@ static void recall_print(const quipu_recall_hit *hit, bool parts, bool colours)
     recall_text(hit->content);
 }
 
-/* What to try, when nothing was found. */
+/* Suggestions when nothing was found. */
 static void recall_report_none(const app_call *call, const quipu_recall_results *results)
 {
     if (results->sessions == 0) {

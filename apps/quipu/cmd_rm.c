@@ -1,7 +1,7 @@
 /* quipu rm: deletes sessions. All of them must exist before any is deleted. */
 #include <inttypes.h>
 
-#include "deleted.h"
+#include "app.h"
 
 #define RM_KEYS_MAX 1000 /* sessions of one call */
 

@@ -180,7 +180,7 @@ static int search_index(const app_call *call, quipu_store **store)
     return status == QUIPU_OK ? APP_OK : app_fail(call, "the search", status, &error);
 }
 
-/* What a query looks for, for a report: its words, and its filters as they were typed. */
+/* The contents of a query, for a report: its words, and its filters as they were typed. */
 typedef struct search_parts {
     quipu_str words[SEARCH_WORDS_ASKED];
     size_t count;
@@ -253,7 +253,7 @@ static bool search_occurs(quipu_store *store, const quipu_search_options *option
     return found;
 }
 
-/* Nothing meets the query: reports which of its words occur alone. */
+/* The query has no hit: reports which of its words occur alone. */
 static void search_report_none(const app_call *call, quipu_store *store,
                                const quipu_search_options *options)
 {

@@ -27,7 +27,7 @@ static const app_option serve_options[] = {
      .help = "serve /apps/APP to ADK's clients without a token, to all of this machine"},
     {.name = "workers", .value = "N", .help = "threads that call the store; default 16"},
     {.name = "queue", .value = "N", .help = "requests that wait for a worker; default 256"},
-    {.name = "max-body", .value = "SIZE", .help = "of a request; default 8M"},
+    {.name = "max-body", .value = "SIZE", .help = "the largest body of a request; default 8M"},
     {.name = "feed",
      .help = "record changes for quipu feed and GET /v1/feed, as QUIPU_FEED=on does"},
     {.name = "connections", .value = "N", .help = "at once; default 1024"},

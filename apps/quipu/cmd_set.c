@@ -37,7 +37,7 @@ static bool set_tags(const app_call *call)
     return app_given(call, "tag") || app_given(call, "untag");
 }
 
-/* What the options say. False: reported. */
+/* Reads the options. False: reported. */
 static bool set_patch(const app_call *call, quipu_session_patch *patch)
 {
     const char *ttl = app_value(call, "ttl");
@@ -74,8 +74,8 @@ static bool set_patch(const app_call *call, quipu_session_patch *patch)
     return app_number(call, "if-revision", 0, INT64_MAX, &patch->expected_revision);
 }
 
-/* The session's metadata with the change of its tags. Nobody changes it between reading and
- * writing: the update expects the revision that was read. */
+/* The session's metadata with the change of its tags. The update expects the revision that was
+ * read, so that a change in between is a conflict. */
 static quipu_status set_read_tags(const app_call *call, quipu_store *store,
                                   quipu_session_patch *patch, quipu_arena *arena,
                                   quipu_error *error)

@@ -23,7 +23,7 @@ static const app_option show_options[] = {
     {.name = NULL},
 };
 
-/* What to show, and how. */
+/* The options of a show. */
 typedef struct show_job {
     const app_call *call;
     quipu_store *store;

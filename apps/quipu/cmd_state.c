@@ -59,7 +59,7 @@ static const char *state_scope_name(quipu_scope scope)
 /* ---- listing ---------------------------------------------------------------------------------
  */
 
-/* What an import brought may have no time. */
+/* State from an import may have no time. */
 static bool state_has_time(const quipu_state_entry *entry)
 {
     return entry->set_at.s != STATE_NO_TIME_S;
@@ -143,7 +143,7 @@ static quipu_status state_print(const app_call *call, quipu_state_entries entrie
     return status;
 }
 
-/* What recorded events cannot say is reported: a name that is missing here may have been set. */
+/* Reports that recorded events are not complete: a name that is missing here may have been set. */
 static int state_list_past(const app_call *call, quipu_store *store, quipu_arena *arena)
 {
     const quipu_str key = app_argument(call, 0);
@@ -380,7 +380,7 @@ static int state_change(const app_call *call, quipu_store *store, quipu_arena *a
     quipu_status status;
     int code;
 
-    options.flags = QUIPU_SERVICE_REBASE; /* a writer between the read and the change is no error */
+    options.flags = QUIPU_SERVICE_REBASE; /* other writers may change it after the read */
     status = quipu_service_new(store, &options, &service, &error);
     code = status == QUIPU_OK ? state_open(call, store, service, arena, &live)
                               : app_fail(call, "state", status, &error);

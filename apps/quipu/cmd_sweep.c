@@ -1,6 +1,6 @@
 /* quipu sweep: deletes the sessions whose time to live has passed. Runs without a deadline; Ctrl-C
  * stops it between sessions. */
-#include "deleted.h"
+#include "app.h"
 
 /* Sessions are deleted a hundred in a transaction; an interrupted sweep keeps what it did. */
 static int sweep_run(const app_call *call)

@@ -107,7 +107,7 @@ static quipu_status usage_user(usage_job *job, quipu_str key, quipu_str *ret_use
     return status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED ? QUIPU_OK : status;
 }
 
-/* What a row counts for. */
+/* The group of a row. */
 static quipu_status usage_name(usage_job *job, const quipu_usage_row *row, quipu_str *ret_name,
                                quipu_error *error)
 {

@@ -16,7 +16,7 @@ static const app_option verify_options[] = {
     {.name = NULL},
 };
 
-/* What no check of the contents can show: pages that could not be verified. */
+/* Reports pages that could not be verified, which no check of the contents can show. */
 static void verify_checksums(const app_call *call, quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
@@ -44,7 +44,7 @@ static size_t verify_give(void *ctx, void *ret_key, size_t size)
 }
 
 /* Makes a random key for the heads of an encrypted backup: they name its sessions, and wait in a
- * temporary file. false: there are no random bytes. */
+ * temporary file. False when no random bytes can be had. */
 static bool verify_encrypt(app_known *known)
 {
     static unsigned char key[VERIFY_KEY]; /* until the program ends, as the keys of key.c */
@@ -108,7 +108,7 @@ static int verify_key(const app_call *call, app_known *known)
     return APP_OK;
 }
 
-/* What --against names; without it no file. Returns an exit code. */
+/* Opens the file of --against, if it is given. Returns an exit code. */
 static int verify_known(const app_call *call, app_known *known)
 {
     const char *path = app_value(call, "against");

@@ -1,4 +1,4 @@
-/* What every verb needs: exit codes, error messages that say what to do, the location of the store,
+/* Shared by all verbs: exit codes, error messages that say what to do, the location of the store,
  * confirmation.
  *
  * Called by: all verbs. Messages take progress.c's lock, so that a bar and a message never mix. */
@@ -94,7 +94,7 @@ int app_exit_code(quipu_status status)
     }
 }
 
-/* What a user can do about a failure; NULL where the message itself must suffice. */
+/* Advice for a failure; NULL where the message itself must suffice. */
 static const char *common_advice(quipu_status status, const char *message)
 {
     /* Another program's file has nothing to repair: the message says what to do. */

@@ -178,7 +178,7 @@ static quipu_status fill_remember(quipu_store *store, quipu_memory_kind kind,
     return quipu_memory_save(store, quipu_memories_of(&memory, 1), NULL, ret_saved, reterr);
 }
 
-/* What a reflector would have condensed, and a memory that was retired. */
+/* A reflection, as a reflector would have made it, and a memory that was retired. */
 static quipu_status fill_memories(quipu_store *store, quipu_error *reterr)
 {
     quipu_memory_patch patch = QUIPU_MEMORY_PATCH_INIT;

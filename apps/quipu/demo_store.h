@@ -1,4 +1,4 @@
-/* What fills the store of `quipu demo --serve`, beside the demo's own session. */
+/* Fills the store of `quipu demo --serve`, beside the demo's own session. */
 #ifndef APPS_QUIPU_DEMO_STORE_H
 #define APPS_QUIPU_DEMO_STORE_H
 

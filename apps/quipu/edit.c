@@ -17,7 +17,7 @@
 #include <dlfcn.h>
 #include <locale.h>
 
-/* What is used of the library; both have all of it under these names. */
+/* The functions of the library; both libraries have them under these names. */
 static struct {
     bool loaded;
     bool shown; /* the terminal is the library's */

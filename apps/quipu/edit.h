@@ -13,8 +13,8 @@ typedef enum app_edit {
     APP_EDIT_END   /* Ctrl-D in an empty line */
 } app_edit;
 
-/* Loads a library. False: none is there, or this is no terminal that it could edit on; then lines
- * are read as the terminal gives them. */
+/* Loads a library. False: none is installed, or this is not a terminal that it could edit on; then
+ * lines are read as the terminal gives them. */
 bool app_edit_load(void);
 
 /* Adds a line to the history. */

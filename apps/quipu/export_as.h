@@ -58,7 +58,7 @@ extern const app_export_format app_export_otlp;
 
 #define APP_EXPORT_NAME_MAX (QUIPU_MODEL_NAME_MAX + 1)
 
-/* What the two formats of JSON keep from message to message. */
+/* The state that the two formats of JSON keep from message to message. */
 typedef struct app_export_json {
     app_json json;
     quipu_uuid uid; /* of the session */

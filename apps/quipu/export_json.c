@@ -34,7 +34,7 @@ static void openai_begin(void *ctx, const quipu_session_info *session)
     app_json_open(&self->json, "messages", '[');
 }
 
-/* What a message is made of: one pass for each member, so that nothing is kept. */
+/* The members of a message: one pass for each member, so that no state is kept. */
 typedef struct openai_pass {
     app_json *json;
     FILE *text;   /* collects the text */
@@ -58,7 +58,7 @@ static bool openai_is_image(const openai_pass *pass, const app_item *item)
             (item->kind == APP_ITEM_FILE && openai_begins(item->text, "http")));
 }
 
-/* What a part is as text; nothing of what has a form of its own, and of what has no place. */
+/* The text of a part; empty for parts that have a form of their own, or no place. */
 static void openai_write(const openai_pass *pass, const app_item *item, FILE *out)
 {
     const bool media = item->kind == APP_ITEM_MEDIA || item->kind == APP_ITEM_FILE;
@@ -373,7 +373,7 @@ typedef struct otlp_pass {
 } otlp_pass;
 
 /* Whether a tool failed, as ADK, quipu's turns and the Model Context Protocol say it: by a member
- * of its result. A result that is no JSON says nothing of it. */
+ * of its result. A result that is not JSON says nothing of it. */
 static bool otlp_failed(quipu_str result)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;

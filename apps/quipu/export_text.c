@@ -168,7 +168,7 @@ typedef struct md_open {
 typedef struct md_line_head {
     size_t indent;
     size_t run; /* of backticks or tildes */
-    char mark;  /* the first character; a space where there is none */
+    char mark;  /* the first character; a space when the line is empty */
     quipu_str rest;
 } md_line_head;
 
@@ -188,8 +188,8 @@ static md_line_head md_head(quipu_str line)
     return head;
 }
 
-/* A line in a fence. What is no plain pair counts as reaching, since a reader of Markdown may pair
- * them in another way. */
+/* A line in a fence. Anything but a plain pair counts as reaching, since a reader of Markdown may
+ * pair them in another way. */
 static bool md_fenced_reaches(md_open *open, const md_line_head *head)
 {
     const quipu_str behind = {head->rest.p + head->run, head->rest.n - head->run};
@@ -320,7 +320,7 @@ static void md_quote(FILE *out, quipu_str text)
     fputc('\n', out);
 }
 
-/* What somebody said: Markdown as it is, unless it would reach into the next message. */
+/* The text of a message: Markdown as it is, unless it would reach into the next message. */
 static void md_said(FILE *out, quipu_str text)
 {
     if (md_reaches(text)) {
@@ -419,7 +419,8 @@ const app_export_format app_export_markdown = {md_begin, md_message, md_end};
 /* ---- HTML ------------------------------------------------------------------------------------
  */
 
-/* A text as HTML. What could reorder, hide or control text is shown by its number. */
+/* A text as HTML. Characters that could reorder, hide or control text are shown by their
+ * numbers. */
 static void html_put(FILE *out, quipu_str text)
 {
     for (size_t at = 0; at < text.n;) {

@@ -160,8 +160,8 @@ static app_foreign_kind foreign_kind_of(const app_tree *line)
     return app_tree_get(line, "messages") != NULL ? APP_FOREIGN_CHAT : APP_FOREIGN_NONE;
 }
 
-/* Reads a file that is one value, over any number of lines: a list, or what does not begin with an
- * object on a line of its own. What is neither stays JSON Lines, whose errors name the line. */
+/* Reads a file that is one value, over any number of lines: a list, or a text that does not begin
+ * with an object on a line of its own. Other files stay JSON Lines, whose errors name the line. */
 static void foreign_read_root(app_foreign *foreign)
 {
     const app_tree *root = NULL;
@@ -182,7 +182,7 @@ static void foreign_read_root(app_foreign *foreign)
     }
 }
 
-/* What a list of nothing is, and one that is cut off: ChatGPT's export is the only file that a
+/* The kind of an empty list, or of one that is cut off: ChatGPT's export is the only file that a
  * program writes as a list. */
 static bool foreign_is_list(const app_foreign *foreign)
 {
@@ -463,9 +463,9 @@ static quipu_status foreign_is_message(foreign_put *put, int64_t seq, bool conte
 }
 
 /* How many messages of the file a session has that was imported before: all that it has, when its
- * last one is from the file. One that went on in the store is complete. QUIPU_EXISTS: it is
- * another one; chat messages without a session's id have the file's name, which others have,
- * too. */
+ * last one is from the file. A session that was continued in the store counts as complete.
+ * QUIPU_EXISTS: it is another one; chat messages without a session's id have the file's name, which
+ * others have, too. */
 static quipu_status foreign_progress(foreign_put *put, const quipu_session_info *info,
                                      quipu_error *error)
 {
@@ -606,7 +606,7 @@ static bool foreign_messages(foreign_put *put)
     return true;
 }
 
-/* What the session says of where it came from. */
+/* The session's note of its source. */
 static quipu_status foreign_metadata(foreign_put *put, quipu_json *ret_metadata)
 {
     char *text = NULL;

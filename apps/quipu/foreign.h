@@ -63,7 +63,7 @@ typedef struct app_foreign {
     quipu_str *call_names; /* malloc() */
     size_t call_count;
     size_t call_room;
-    int64_t left_out; /* lines that are no messages */
+    int64_t left_out; /* lines that are not messages */
     bool failed;      /* reported */
 } app_foreign;
 

@@ -19,7 +19,7 @@ typedef struct chatgpt_map {
     app_names names;
 } chatgpt_map;
 
-/* False: no memory. Of equal names the last one counts, as everywhere. */
+/* False: no memory. The last of equal names counts, as everywhere. */
 static bool chatgpt_map_fill(chatgpt_map *map, const app_tree *mapping)
 {
     size_t n = 0;

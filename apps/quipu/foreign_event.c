@@ -58,7 +58,7 @@ static bool event_usage(app_json *json, const app_tree *usage)
 }
 
 /* RFC 3339, or seconds, or so many that they are thousandths, and thousandths of these; another
- * value is no time. */
+ * value is not a time. */
 static void event_time(app_json *json, const app_tree *time)
 {
     double seconds = 0;
@@ -67,7 +67,7 @@ static void event_time(app_json *json, const app_tree *time)
     if (time != NULL && time->kind == APP_TREE_NUMBER) {
         char *end = NULL;
 
-        /* It stands in a longer text, whose next byte is no part of a number. */
+        /* It lies in a longer text, whose next byte is not part of a number. */
         seconds = strtod(time->raw.p, &end);
         seconds = end == time->raw.p + time->raw.n ? seconds : 0;
     }
@@ -365,7 +365,7 @@ static void event_url(app_foreign_writer *writer, quipu_str url)
     }
 }
 
-/* One block. Of an unknown type its JSON is kept as text, so that nothing is lost. */
+/* One block. The JSON of an unknown type is kept as text, so that nothing is lost. */
 static void event_block(app_foreign_writer *writer, const app_tree *block)
 {
     const quipu_str type = app_tree_text(block, "type");

@@ -1,6 +1,5 @@
-/* Readers of JSON Lines (foreign.h): Claude Code's and Codex's session files, and chat messages
- * as OpenAI writes them. Each gets one line and adds at most one message; what is no message is
- * counted.
+/* Readers of JSON Lines (foreign.h): Claude Code's and Codex's session files, and chat messages as
+ * OpenAI writes them. Each gets one line and adds at most one message; other lines are counted.
  *
  *   claude-code  {"type": "user", "sessionId", "uuid", "message": {"role", "content"}}
  *   codex        {"type": "response_item", "timestamp", "payload": {"type": "message", ...}}
@@ -163,7 +162,7 @@ static void codex_reasoning(app_foreign_writer *writer, const app_tree *item)
     }
 }
 
-/* What an answer used, which follows it; the totals distinguish a repeated line. */
+/* The usage of an answer, on a line behind it; the totals distinguish a repeated line. */
 static void codex_usage(app_foreign *foreign, app_foreign_session *session, const app_tree *info)
 {
     const int64_t total =

@@ -28,7 +28,7 @@
 #define KEY_EXPORT_VARIABLE "QUIPU_EXPORT_KEY_FILE"
 #define KEY_EXPORT_PHRASE_VARIABLE "QUIPU_EXPORT_PASSPHRASE_FILE"
 
-/* What the callback gives. */
+/* The key that the callback gives. */
 typedef struct key_secret {
     char bytes[KEY_FILE_MAX + KEY_LINE_END + 1]; /* one more than a passphrase and its line end */
     size_t n;
@@ -87,7 +87,7 @@ static bool key_unreadable(const app_call *call, key_place place, int number)
     return false;
 }
 
-/* Reads the file; a key that others can read is no secret. */
+/* Reads the file; a key that other users can read is refused. */
 static bool key_read(const app_call *call, key_place place, key_secret *secret)
 {
     FILE *file = fopen(place.path, "rbe");
@@ -137,8 +137,8 @@ static bool key_is_raw(const app_call *call, key_place place, key_secret *secret
     return false;
 }
 
-/* A passphrase is the file without the line end that editors write. Of a longer file only the begin
- * was read: it would be another passphrase. */
+/* A passphrase is the file without the line end that editors write. A longer file is refused: only
+ * its beginning was read, which would be another passphrase. */
 static bool key_is_phrase(const app_call *call, key_place place, key_secret *secret)
 {
     secret->n = secret->n > KEY_FILE_MAX + KEY_LINE_END ? 0 : secret->n;

@@ -12,8 +12,8 @@
  * the next load. The library stays loaded. */
 const char *app_provider_find(const char *name, void *ret_function, size_t size);
 
-/* What verbs use of libquipu-server, and of the libquipu that it runs on: a store that one copy of
- * the library opened belongs to that copy. */
+/* The functions of libquipu-server that verbs use, and of the libquipu that it runs on: a store
+ * that one copy of the library opened belongs to that copy. */
 typedef struct app_server {
     app_open_fn open;
     void (*close)(quipu_store *store);
@@ -24,7 +24,7 @@ typedef struct app_server {
 /* Loads libquipu-server; as app_provider_find(). */
 const char *app_server_load(app_server *ret_server);
 
-/* What it has of HTTP and tokens; a build without libevent has none of it. */
+/* Its functions for HTTP and tokens; a build without libevent lacks them. */
 typedef struct app_http {
     app_open_fn open;
     void (*close)(quipu_store *store);

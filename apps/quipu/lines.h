@@ -24,7 +24,7 @@ typedef enum app_line {
     APP_LINE_FAILED /* errno is set; EMSGSIZE: the line is too long */
 } app_line;
 
-/* Nothing may have been read from `file` before. */
+/* `file` must not have been read from before. */
 void app_lines_begin(app_lines *lines, FILE *file);
 
 /* The next line without its line end; valid until the next call. */

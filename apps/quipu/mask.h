@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* Copies a text with "***" for every password: in "scheme://user:password@host" and after
- * "password=". What does not fit is cut off. */
+ * "password=". A text that does not fit is cut off. */
 void app_mask(const char *text, char *ret_text, size_t size);
 
 #endif

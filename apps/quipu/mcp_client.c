@@ -3,9 +3,9 @@
  *   app_mcp_start(): "initialize" ─▶ app_mcp_tools(): page after page ─▶ app_mcp_call() ...
  *
  * Owns: the server's process and what was not sent yet. Called by: tools.c, one request at a time.
- * One thread. Reading and writing take turns, so that neither side waits for a full pipe.
- * A server is not trusted: lines that are no message are skipped, answers to other requests too;
- * a message above APP_MCP_LINE_MAX ends it, and a deadline holds for each request. */
+ * One thread. Reading and writing take turns, so that neither side waits for a full pipe. A server
+ * is not trusted: lines that are not messages are skipped, answers to other requests too; a message
+ * above APP_MCP_LINE_MAX ends it, and a deadline holds for each request. */
 #include "mcp_client.h"
 
 #include <assert.h>
@@ -103,7 +103,7 @@ static bool mcp_send(app_mcp *mcp, mcp_message *message)
     return grown != NULL;
 }
 
-/* What the server did not answer in time, and needs no longer. */
+/* Cancels a request that the server did not answer in time. */
 static void mcp_cancel(app_mcp *mcp, int64_t id)
 {
     mcp_message message;

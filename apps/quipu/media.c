@@ -19,7 +19,7 @@
 /* ---- base64 ----------------------------------------------------------------------------------
  */
 
-/* The value of a digit of either alphabet; -1: it is none. */
+/* The value of a digit of either alphabet; -1 for another character. */
 static int media_digit(char c)
 {
     if (c >= 'A' && c <= 'Z') {
@@ -47,7 +47,8 @@ int64_t app_media_bytes(quipu_str base64)
     return (int64_t)(n / 4 * 3 + (n % 4 > 0 ? n % 4 - 1 : 0));
 }
 
-/* The bytes, to be freed; NULL: it is not base64, or there is no memory (*ret_bytes is 0 then). */
+/* The bytes, which the caller frees; NULL: it is not base64, or memory is used up (*ret_bytes is 0
+ * then). */
 static char *media_decode(quipu_str base64, size_t *ret_n)
 {
     const size_t size = (size_t)app_media_bytes(base64);

@@ -81,7 +81,7 @@ int memory_prompts_read(const app_call *call, memory_prompts *texts, quipu_memor
                           : code;
 }
 
-/* What --embed does besides. */
+/* The options of --embed. */
 static void memory_run_flags(const app_call *call, quipu_memory_options *options)
 {
     options->flags |= app_given(call, "embed-only") ? QUIPU_MEMORY_RUN_EMBED_ONLY : 0;

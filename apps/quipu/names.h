@@ -9,7 +9,7 @@
 
 #define APP_NAMES_NONE SIZE_MAX
 
-/* Zero is no name yet. */
+/* Zero: no name yet. */
 typedef struct app_names {
     struct app_names_slot *slots; /* malloc() */
     size_t size;                  /* a power of two, or 0 */

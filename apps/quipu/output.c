@@ -198,7 +198,7 @@ int app_output_keep(const app_call *call, app_output *output)
     return code;
 }
 
-/* Also when nothing was opened. */
+/* Does nothing when no file was opened. */
 void app_output_drop(app_output *output)
 {
     if (output->file != NULL) {

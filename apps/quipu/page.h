@@ -8,7 +8,7 @@
 
 #define APP_PAGE_NOTE_SIZE 64
 
-/* What was made for it and goes away with the run. */
+/* Files that were made for the run, and are removed with it. */
 typedef struct app_page {
     const app_http *http;
     const char *token_file;

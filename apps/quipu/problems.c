@@ -105,7 +105,7 @@ static void problems_on_problem(void *ctx, const quipu_problem *problem)
     fputc('\n', stdout);
 }
 
-/* What became of the sessions that were known. */
+/* The state of the sessions that the heads name. */
 static void problems_print_compared(problems_view *view, const quipu_compared *compared)
 {
     if (view->json) {
@@ -170,7 +170,7 @@ static quipu_status problems_read(void *ctx, void *ret_bytes, size_t size, size_
     return *ret_n == 0 && ferror(file) ? QUIPU_IO : QUIPU_OK;
 }
 
-/* What a check has found. `what` names the part that failed. */
+/* The findings of a check. `what` names the part that failed. */
 typedef struct problems_done {
     quipu_verified verified;
     quipu_compared compared;

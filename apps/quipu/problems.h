@@ -19,7 +19,7 @@ void app_checking_begin(app_checking *checking, const app_call *call, quipu_stor
 /* Clears the bar, before something is printed and at the end; it may reappear. */
 void app_checking_pause(app_checking *checking);
 
-/* What a store is compared with: heads of sessions or an export. */
+/* The source that a store is compared with: heads of sessions or an export. */
 typedef struct app_known {
     FILE *file;
     quipu_key_fn key; /* it is encrypted; NULL: it is not */

@@ -54,7 +54,7 @@ const char *app_checksums_name(quipu_checksums checksums)
                                                 : "off";
 }
 
-/* Nothing is drawn yet: short calls never show a bar. */
+/* The bar is not drawn yet: short calls never show one. */
 void app_progress_begin(app_progress *progress, const app_call *call, const char *what,
                         const char *unit, int64_t total)
 {

@@ -45,7 +45,7 @@ const char *app_provider_any(quipu_provider **ret_provider, quipu_error *reterr)
     if (why != NULL || open == NULL) {
         return why;
     }
-    /* Neither an address nor a key of the environment, which could be wrong. */
+    /* Uses no address and no key of the environment, which could be wrong. */
     options.base_url = QUIPU_STR("http://127.0.0.1");
     options.key = QUIPU_STR("none");
     return open(QUIPU_PROVIDER_OPENAI, &options, ret_provider, reterr) == QUIPU_OK

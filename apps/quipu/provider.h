@@ -28,7 +28,7 @@
  * reported. */
 int app_provider_open(const app_call *call, quipu_provider **ret_provider);
 
-/* Opens a provider that nothing is asked of, to look at it. Returns why there is none, or NULL. */
+/* Opens a provider only to look at it. Returns why it cannot be opened, or NULL. */
 const char *app_provider_any(quipu_provider **ret_provider, quipu_error *reterr);
 
 #endif

@@ -211,7 +211,7 @@ static size_t render_folded(const app_render *render, int64_t seq)
 /* An answer: its text, and the message that carries it. */
 typedef struct render_answer {
     quipu_str text;
-    const quipu_message *message; /* NULL: the call itself carries it, or there is none */
+    const quipu_message *message; /* NULL: the call itself has it, or it is missing */
 } render_answer;
 
 /* Whether an answer belongs to a call: by id, or, where one has no id, by its position among the
@@ -436,7 +436,7 @@ static void render_columns(app_render *render, quipu_messages list, bool answere
     }
 }
 
-/* What a message has in it. `answered`: its answers were printed beside their calls. */
+/* The contents of a message. `answered`: its answers were printed beside their calls. */
 static void render_body(app_render *render, quipu_messages list, const app_parts *parts,
                         bool answered)
 {

@@ -193,7 +193,7 @@ static void parts_media(const app_render *render, const char *margin, const app_
     parts_line(render, margin, inside ? QUIPU_STR("media") : QUIPU_STR("file"), quipu_cstr(text));
 }
 
-/* What a tool's response has beside its result. */
+/* The members of a tool's response beside its result. */
 static void parts_response_media(const app_render *render, const char *margin,
                                  const app_tree *response)
 {
@@ -224,7 +224,8 @@ static quipu_str parts_outcome(quipu_str outcome)
                : outcome;
 }
 
-/* A thought: cut to its line unless it is unfolded. One without text is known by its signature. */
+/* A thought: cut to its line unless it is unfolded. A thought without text is recognized by its
+ * signature. */
 static void parts_thought(const app_render *render, const char *margin, quipu_str text)
 {
     parts_line(render, margin, QUIPU_STR("thought"),
@@ -393,7 +394,7 @@ static void parts_error(const app_render *render, const char *margin, const app_
     }
 }
 
-/* What this library keeps in customMetadata is for the library, but for what was recalled. */
+/* quipu's own members of customMetadata are not shown, except the messages that were recalled. */
 static void parts_metadata(const app_render *render, const char *margin, const app_tree *metadata)
 {
     for (const app_tree *one = metadata->first; one != NULL; one = one->next) {

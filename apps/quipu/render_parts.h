@@ -1,5 +1,5 @@
-/* What a message holds besides its text and its tool calls: parts of other kinds, and the facts of
- * its event. render.c prints a message; this prints what is in it. */
+/* Prints the contents of a message besides its text and its tool calls: parts of other kinds, and
+ * the facts of its event. render.c prints the message. */
 #ifndef APPS_QUIPU_RENDER_PARTS_H
 #define APPS_QUIPU_RENDER_PARTS_H
 

@@ -1,4 +1,4 @@
-/* What serve, token and demo share. */
+/* Shared by serve, token and demo. */
 #ifndef APPS_QUIPU_SERVE_H
 #define APPS_QUIPU_SERVE_H
 

@@ -81,8 +81,8 @@ static quipu_status past_keep(past_job *job, const quipu_message *message)
     return QUIPU_OK;
 }
 
-/* Applies one message. What only looks like an event, made up by a writer of messages, changed no
- * state when it was stored, and is passed over. */
+/* Applies one message. A message that only looks like an event, because a writer of messages made
+ * it up, changed no state when it was stored, and is passed over. */
 static quipu_status past_apply(past_job *job, quipu_messages messages, size_t index,
                                quipu_error *reterr)
 {

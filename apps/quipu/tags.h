@@ -11,12 +11,12 @@
 bool app_tags_have(quipu_json metadata, quipu_str tag, quipu_arena *arena);
 
 /* The metadata with a tag added and another one removed; either may be absent. *ret_metadata is
- * absent when nothing is left of it. QUIPU_INVALID: the metadata is no object. */
+ * absent when it would be empty. QUIPU_INVALID: the metadata is not an object. */
 QUIPU_MUST_USE quipu_status app_tags_change(quipu_json metadata, quipu_str add, quipu_str remove,
                                             quipu_arena *arena, quipu_json *ret_metadata);
 
 /* The metadata with a member of this text; an empty text removes it. *ret_metadata is absent when
- * nothing is left of it. QUIPU_INVALID: the metadata is no object. */
+ * it would be empty. QUIPU_INVALID: the metadata is not an object. */
 QUIPU_MUST_USE quipu_status app_metadata_put(quipu_json metadata, const char *name, quipu_str text,
                                              quipu_arena *arena, quipu_json *ret_metadata);
 

@@ -23,9 +23,9 @@ extern char **environ;
 /* ---- width and colours ------------------------------------------------------------------------
  */
 
-/* What stdout was before a pager took its place. */
+/* The descriptor of stdout before a pager took its place. */
 static struct {
-    int pid;   /* 0: there is no pager */
+    int pid;   /* 0: no pager runs */
     int saved; /* the original stdout */
     void (*interrupt)(int);
 } term_pager;
@@ -104,7 +104,7 @@ const char *app_output_why(void)
 /* ---- the pager --------------------------------------------------------------------------------
  */
 
-/* What is used without $PAGER: less, or where there is none, nothing but passing on. */
+/* The pager without $PAGER: less or, where it is not installed, the output as it is. */
 #define TERM_PAGER "if command -v less >/dev/null 2>&1; then exec less -FRX; else exec cat; fi"
 
 /* Starts `sh -c $PAGER` with the pipe as its stdin; returns its pid, 0 on failure. */
@@ -133,7 +133,8 @@ static int term_pager_spawn(const char *command, int reading, int writing)
     return (int)pid;
 }
 
-/* Redirects stdout into the pipe; without a pager nothing changes. An empty $PAGER is none. */
+/* Redirects stdout into the pipe; without a pager nothing changes. An empty $PAGER means no
+ * pager. */
 void app_pager_begin(const app_call *call)
 {
     const char *named = getenv("PAGER");

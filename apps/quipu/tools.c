@@ -2,8 +2,8 @@
  *
  * Owns: app_tools from app_tools_begin() to app_tools_end(), with the servers' processes. Called
  * by: cmd_chat.c, tools_file.c, on the main thread. Names are unique: a model could not say which
- * of two it means. What a server says is checked: a name that providers refuse would make every
- * request fail. */
+ * of two it means. The names that a server lists are checked: a name that providers refuse would
+ * make every request fail. */
 #include "tools.h"
 
 #include <assert.h>
@@ -177,7 +177,7 @@ static bool tools_declared(app_tools *tools, const char *option, const char *val
 /* ---- servers ---------------------------------------------------------------------------------
  */
 
-/* Adds one of the tools that a server lists. One whose name or schema no provider takes is left
+/* Adds one of the tools that a server lists. A tool whose name or schema no provider takes is left
  * out, so that the others can be used. */
 static int tools_listed(app_tools *tools, app_mcp *server, quipu_str prefix, const app_tree *listed)
 {
@@ -281,7 +281,7 @@ int app_tools_server(app_tools *tools, quipu_str name, char *const *words, char 
 /* ---- the command line ------------------------------------------------------------------------
  */
 
-/* What may run without a question. */
+/* The tools that may run without a question. */
 static int tools_allow(app_tools *tools)
 {
     const char *value;

@@ -56,7 +56,7 @@ typedef struct app_tools {
          .value = "NAME",                                                                          \
          .repeats = true,                                                                          \
          .help = "run this tool without a question; --yes: all"},                                  \
-        {.name = "tool-timeout", .value = "SECONDS", .help = "of one call of a tool; default: 60"}
+        {.name = "tool-timeout", .value = "SECONDS", .help = "limit of a tool call; default: 60"}
 
 /* Whether the command line declares any. */
 bool app_tools_wanted(const app_call *call);
@@ -86,7 +86,7 @@ app_tool *app_tools_find(app_tools *tools, quipu_str name);
 quipu_status app_tools_run(app_tools *tools, const app_tool *tool, const quipu_part *call,
                            int64_t left_ms, quipu_arena *arena, quipu_json *ret_result);
 
-/* A result that says why there is none. */
+/* A result that says why the tool has none. */
 quipu_status app_tools_error(const char *why, quipu_arena *arena, quipu_json *ret_result);
 
 /* Ends the servers. */

@@ -12,7 +12,7 @@
 #include "text.h"
 #include "tools.h"
 
-/* A text with its NUL in the arena; NULL: no memory, or it is no string. */
+/* A text with its NUL in the arena; NULL: no memory, or not a string. */
 static char *file_text(app_tools *tools, const app_tree *tree)
 {
     char *text = tree != NULL && tree->kind == APP_TREE_STRING

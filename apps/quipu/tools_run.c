@@ -68,8 +68,8 @@ quipu_status app_tools_error(const char *why, quipu_arena *arena, quipu_json *re
     return run_fail(&(run_failure){.why = why}, arena, ret_result);
 }
 
-/* A result above the limit is not cut: half of an answer misleads. Bytes that are no text become
- * U+FFFD. Without any text the result would be null; that a tool said nothing is a result, too. */
+/* A result above the limit is not cut: half of an answer misleads. Invalid UTF-8 becomes U+FFFD. An
+ * empty output is a result, too, and not null. */
 static quipu_status run_result(quipu_str result, quipu_arena *arena, quipu_json *ret_result)
 {
     char why[RUN_WHY_SIZE];
@@ -151,7 +151,7 @@ static app_wait run_to_end(run_command *run, const app_until *until)
     }
 }
 
-/* What its end means. */
+/* The meaning of its exit. */
 static quipu_status run_ended(const run_command *run, int status, quipu_arena *arena,
                               quipu_json *ret_result)
 {
@@ -211,8 +211,8 @@ static quipu_status run_command_call(const app_tool *tool, quipu_str arguments,
 /* ---- servers ---------------------------------------------------------------------------------
  */
 
-/* All texts of a result's content, a line end between them; false: some of it is no text, or there
- * is no memory. */
+/* All texts of a result's content, a line end between them; false: some of it is not text, or
+ * memory is used up. */
 static bool run_texts(const app_tree *content, char **ret_text, size_t *ret_n)
 {
     FILE *out = open_memstream(ret_text, ret_n);

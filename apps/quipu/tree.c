@@ -25,7 +25,7 @@ static bool tree_fail(tree_reader *reader, quipu_status status)
     return false;
 }
 
-/* The next byte that is no white space; '\0' at the end. */
+/* The next byte that is not white space; '\0' at the end. */
 static char tree_peek(tree_reader *reader)
 {
     const quipu_str s = reader->source;
@@ -48,7 +48,7 @@ static int tree_hex(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Four hexadecimal digits; -1 where there are none. */
+/* Four hexadecimal digits; -1 for other characters. */
 static int32_t tree_unit(const char *p, const char *end)
 {
     int32_t unit = 0;
@@ -192,7 +192,7 @@ static size_t tree_digits(const char *p, size_t left)
     return n;
 }
 
-/* The bytes of the number at p; 0: there is none. */
+/* The bytes of the number at p; 0 when there is none. */
 static size_t tree_number(const char *p, size_t left)
 {
     size_t n = left > 0 && p[0] == '-';
@@ -215,7 +215,7 @@ static size_t tree_number(const char *p, size_t left)
     return digits > 0 ? n : 0;
 }
 
-/* true, false, null or a number. What follows it is looked at by tree_close(). */
+/* true, false, null or a number. tree_close() checks the text behind it. */
 static bool tree_scalar(tree_reader *reader, app_tree *node)
 {
     static const struct {
@@ -371,7 +371,7 @@ quipu_status app_tree_read(quipu_str json, quipu_arena *arena, const app_tree **
 /* ---- looking ---------------------------------------------------------------------------------
  */
 
-/* Of equal names the last one counts, as in the library. */
+/* The last of equal names counts, as in the library. */
 const app_tree *app_tree_get(const app_tree *object, const char *name)
 {
     const quipu_str wanted = quipu_cstr(name);

@@ -35,7 +35,7 @@ typedef struct app_tree {
 QUIPU_MUST_USE quipu_status app_tree_read(quipu_str json, quipu_arena *arena,
                                           const app_tree **ret_tree);
 
-/* A member; NULL when there is none, or no object. */
+/* A member; NULL when it is missing, or the value is not an object. */
 const app_tree *app_tree_get(const app_tree *object, const char *name);
 
 /* A member's text; absent when it is not a string. */
@@ -47,7 +47,7 @@ int64_t app_tree_int(const app_tree *object, const char *name, int64_t otherwise
 /* Whether a member is true. */
 bool app_tree_true(const app_tree *object, const char *name);
 
-/* Whether a value says nothing: there is none, or null, false, "", [] or {}. */
+/* Whether a value is empty: missing, or null, false, "", [] or {}. */
 bool app_tree_is_empty(const app_tree *tree);
 
 #endif

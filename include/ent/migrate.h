@@ -61,7 +61,7 @@ typedef struct ent_migrate_report {
  * A file whose journal asks for a newer program is refused with QUIPU_NEWER, unless it lets this
  * one read and the connection is read-only.
  *
- * On a read-only connection nothing is changed. Of a file that an older program of this schema
+ * On a read-only connection nothing is changed. In a file that an older program of this schema
  * wrote, the connection reads what is missing as an upgrade would make it: a column shows its
  * constant default, or NULL, in every row, a table has no rows; searching without a full-text index
  * is QUIPU_UNSUPPORTED. Before each transaction it looks whether another program has upgraded the

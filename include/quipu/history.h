@@ -12,13 +12,12 @@
  *   2. Else, when the call or the response has no id of its own, a call of the same tool.
  *   3. A response with neither id nor name (a tool's message without tool calls) takes any call of
  *      the last step of its turn, and no other.
- * Of several, the nearest step is meant, where a step is calls without a response among them, and
- * in the step the first call: calls made together are answered in their order. A response for which
- * no call waits repeats the answer to the nearest call by 1, else by 2; the first answer counts. A
- * response without any call answers nothing. A call more than QUIPU_PAIR_REACH messages before the
- * response is not looked for.
- * A call and its responses in one turn are never parted. An answer without tool calls also stays
- * with the message right before it.
+ * When several calls fit, the response answers the nearest step, and in it the first call; a step
+ * is a run of calls without a response among them. So calls made together are answered in their
+ * order. A response for which no call waits repeats the answer to the nearest call by 1, else by 2;
+ * the first answer counts. A response without any call answers nothing. A call more than
+ * QUIPU_PAIR_REACH messages before the response is not looked for. A call and its responses in one
+ * turn are never parted. An answer without tool calls also stays with the message right before it.
  *
  * The default view is what a model should see: all messages or, after a compaction, the summary
  * followed by the messages behind those that it covers. Older summaries are not part of it. Without

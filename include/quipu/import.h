@@ -94,8 +94,8 @@ typedef struct quipu_source_report {
  * The call reads and checks the whole file first: a damaged file, or one with something that cannot
  * be stored, changes nothing. Then each session is written in its own transaction and counted
  * before the commit; the store's history cap applies. An import that failed or was killed can be
- * repeated: it skips sessions that an earlier import stored. Of a key of a user's or an app's state
- * that exists already, the newer value stays.
+ * repeated: it skips sessions that an earlier import stored. When a key of a user's or an app's
+ * state exists already, the newer value stays.
  *
  * Sessions of chat programs (llm, openai-agents, langgraph) get a key of their kind and their id,
  * and metadata that say where they came from, by which a later import finds them: it appends the

@@ -100,10 +100,10 @@ typedef struct quipu_import_options {
  *
  * An import can be repeated: a session whose uid exists, as new as in the export or newer, is
  * skipped; one that is older in the store is QUIPU_CONFLICT, and a key that another session has is
- * QUIPU_EXISTS. Of a key of state the newer value stays. The feed records each stored session as
- * created with its messages. A session of more than QUIPU_IMPORT_BUFFER bytes is read while the
- * call holds the write lock. A deleted session that forks share is stored before them; when the
- * import fails in between, a repeat or a repair removes it.
+ * QUIPU_EXISTS. When both have a key of state, the newer value stays. The feed records each stored
+ * session as created with its messages. A session of more than QUIPU_IMPORT_BUFFER bytes is read
+ * while the call holds the write lock. A deleted session that forks share is stored before them;
+ * when the import fails in between, a repeat or a repair removes it.
  *
  * An encrypted export is read to its end and verified before anything of it is stored; its
  * encrypted bytes wait in a temporary file. `encryption_key` is called once, and is refused for an

@@ -43,7 +43,8 @@ extern "C" {
 
 /* Standing lines are sent with every turn. All of a scope together have at most one part in
  * QUIPU_STANDING_SHARE (2 %) of the tokens that were observed in it, but QUIPU_STANDING_TOKENS_MIN
- * in a short history, and QUIPU_STANDING_TOKENS_MAX in any. The oldest that a rule made yield. */
+ * in a short history, and QUIPU_STANDING_TOKENS_MAX in any. When they exceed that, the oldest lines
+ * that an observer made lose the priority STANDING. */
 #define QUIPU_STANDING_SHARE 50
 #define QUIPU_STANDING_TOKENS_MIN 200
 #define QUIPU_STANDING_TOKENS_MAX 3000

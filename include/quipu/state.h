@@ -41,11 +41,11 @@ typedef struct quipu_state_change {
 QUIPU_SLICE(quipu_state_changes, quipu_state_change)
 
 /* What an append changes beside messages: quipu_append_options.event. It is stored with the
- * messages, or nothing is. Of two changes of one name the later one counts. */
+ * messages, or nothing is. When a name occurs twice, the later change counts. */
 typedef struct quipu_state_event {
     uint32_t struct_size;
     quipu_state_changes changes;
-    /* Of an append without messages; otherwise the last message says them. */
+    /* For an append without messages; otherwise the last message's values count. */
     quipu_str event_id; /* required: the same id again changes nothing */
     quipu_str author;
     quipu_time time;
@@ -59,7 +59,8 @@ typedef struct quipu_state_list {
 
 /**
  * Read the state that a session sees, its own and that of its app and its user, from one snapshot,
- * with who set each name last. Names that an older version set say when, not who.
+ * with who set each name last. A name that an older version set has the time of its change, but no
+ * author.
  *
  * Ownership: free *ret_list with quipu_free().
  * Threads:   any, same store.

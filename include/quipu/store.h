@@ -666,7 +666,7 @@ typedef enum quipu_memory_state {
 /* An observation or a reflection. Input: a zero id becomes a random one; the store sets created_at,
  * scope, times, and what happens to it later: retired_*, condensed_into and edited_*. One with an
  * origin is known by its content: saving it again in its scope raises `times` of the one that is
- * there. One that supersedes another retires that one in the same transaction. */
+ * there. A memory that supersedes another retires that one in the same transaction. */
 typedef struct quipu_memory {
     quipu_memory_kind kind;
     quipu_uuid id;
@@ -681,7 +681,7 @@ typedef struct quipu_memory {
     quipu_memory_priority priority;
     quipu_memory_topic topic;
     quipu_memory_state state;
-    quipu_str subject; /* whom or what it is about, at most QUIPU_SUBJECT_MAX bytes */
+    quipu_str subject; /* the person or thing that it is about, at most QUIPU_SUBJECT_MAX bytes */
     bool has_said_at;
     quipu_time said_at;  /* when it was said... */
     bool has_about_from; /* ...and the time that it is about */
@@ -718,7 +718,7 @@ typedef struct quipu_memory_query {
     size_t id_count;
     int64_t recent; /* of a session: only the newest this many; 0: all */
     uint32_t flags; /* QUIPU_MEMORY_FIND_* */
-    /* Of a session: only what was made of a message in this range. A deletion then removes both
+    /* For a session: only memories made of a message in this range. A deletion then removes both
      * kinds, and what was condensed into a reflection that goes is active again, unless it goes
      * itself: see quipu_memory_delete(). */
     int64_t from_seq; /* 0: no range */

@@ -190,7 +190,7 @@ static quipu_status child_begin(quipu_live *parent, quipu_str agent,
     qp_live_want want = {.range = QUIPU_RANGE_INIT};
     qp_live live = {.history = NULL};
     quipu_live *child = NULL;
-    /* Behind a server there is no merge: then no child begins, either. */
+    /* A store behind a server has no merge, so a child must not begin there. */
     quipu_status status = qp_store_check_here(parent->service->store, "quipu_live_spawn", reterr);
 
     if (status == QUIPU_OK) {

@@ -417,8 +417,8 @@ quipu_status qp_delta_one(quipu_str name, quipu_str value, quipu_arena *arena, q
                : qp_error_set(reterr, status, "no room for a change of state");
 }
 
-/* Either all blocks are there, or none. Nothing is visible yet: the map has room, the blocks are
- * the caller's until commit or free. */
+/* Allocates all blocks, or fails. The changes are not visible yet: the map has room, and the blocks
+ * are the caller's until commit or free. */
 quipu_status qp_state_map_reserve(qp_state_map *map, const qp_delta *delta,
                                   qp_state_entry ***ret_blocks)
 {

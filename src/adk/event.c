@@ -66,7 +66,7 @@ static quipu_str event_string(const char *at, const char *end)
     return QP_STR_ABSENT;
 }
 
-/* The first byte that is no white space, or the end. */
+/* The first byte that is not white space, or the end. */
 static const char *event_behind(const char *at, const char *end)
 {
     while (at < end && (*at == ' ' || (*at >= '\t' && *at <= '\r'))) {

@@ -9,7 +9,7 @@
  * part: a number, a text part of so many bytes of the content; a string, the next tool call (see
  * QP_CALL_*); an object, the part itself; an array, a mixture: the part's other members first, then
  * numbers and strings, each string followed by the call's other members when there are any; an
- * array in an array, a value that is no object. "o" says what the texts of columns hold that a
+ * array in an array, a value that is not an object. "o" says what the texts of columns hold that a
  * column cannot: see event_odd.c. */
 #ifndef QP_ADK_EVENT_H
 #define QP_ADK_EVENT_H

@@ -161,7 +161,7 @@ static void decode_thought(decode_event *event, const quipu_tool_call *call, qui
 }
 
 /* Writes the next tool call as its marks say. `rest` are the members that no column holds. A body
- * that is no object is corrupt: encoding stores others among the part's own members. */
+ * that is not an object is corrupt: encoding stores others among the part's own members. */
 static bool decode_call(decode_event *event, quipu_str marks, qp_json_node rest)
 {
     static const char *const names[2][2] = {{"functionCall", "function_call"},
@@ -217,7 +217,7 @@ static bool decode_mixture(decode_event *event, qp_json_node entry)
     }
     /* [[value]]: the part was not an object. */
     if (qp_json_kind_of(iter.value) == QP_JSON_ARRAY) {
-        qp_json_node value = qp_json_at(iter.value, 0); /* a part that is no object */
+        qp_json_node value = qp_json_at(iter.value, 0); /* a part that is not an object */
         if (value.doc == NULL) {
             return decode_refuse(event);
         }
@@ -426,8 +426,8 @@ static void decode_call_id(qp_jsonw *writer, const quipu_tool_call *call)
     qp_buf_free(&made);
 }
 
-/* Used for messages that were no events, and for views: always camelCase, always an id. A body that
- * is no object is wrapped: {"result": text} for a response, {} for a call. */
+/* Used for messages that were not events, and for views: always camelCase, always an id. A body
+ * that is not an object is wrapped: {"result": text} for a response, {} for a call. */
 void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response, quipu_str body)
 {
     qp_jsonw_object(writer);

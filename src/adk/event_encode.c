@@ -60,10 +60,10 @@ typedef struct encode_event {
     const qp_json_doc *doc;
     quipu_arena *arena;
     quipu_message *message;
-    /* Of a name that occurs twice JSON readers take the last value. */
+    /* When a name occurs twice, JSON readers take the last value. */
     qp_json_node members[ENCODE_MEMBERS]; /* the last one of its name */
     bool kept[ENCODE_MEMBERS];            /* it also stands in extra as it is */
-    size_t others;                        /* members that are none of them */
+    size_t others;                        /* other members */
     size_t doubles;                       /* of a name that was there */
     /* Which of ADK's two spellings the event uses; found by its members. */
     bool snake;
@@ -226,7 +226,7 @@ static bool encode_seconds(qp_json_node node, quipu_time *ret, bool *ret_plain)
         return qp_time_valid(*ret);
     }
     (void)qp_json_double(node, &value);
-    /* Also false for NaN, which compares with nothing. */
+    /* False for NaN, too: every comparison with it is false. */
     if (!(value >= (double)QP_TIME_S_MIN && value <= (double)QP_TIME_S_MAX)) {
         return false;
     }
@@ -277,7 +277,7 @@ static quipu_status encode_timestamp(encode_event *event, bool fill)
     bool plain = false;
     quipu_status status = QUIPU_OK;
 
-    /* A text that is no time is kept as it is, and the store's time counts. */
+    /* A text that is not a time is kept as it is, and the store's time counts. */
     if (kind == QP_JSON_STRING) {
         status = qp_json_text(node, event->arena, &text, NULL);
         message->has_timestamp =
@@ -404,7 +404,7 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
     qp_json_node role = {NULL, 0};
     quipu_status status;
 
-    /* A content that is no object has no parts: it stays whole. */
+    /* A content that is not an object has no parts: it stays whole. */
     if (qp_json_kind_of(content) != QP_JSON_OBJECT) {
         encode_mark(event, QP_MARK_NO_CONTENT);
         event->kept[ENCODE_CONTENT] = true;
@@ -441,8 +441,8 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
 /* ---- extra ------------------------------------------------------------------------------------
  */
 
-/* Whether a member stands in extra as it is. Of a name that occurs twice only the last one counts,
- * as in Python and Go. By position in the document, which costs no comparison of names. */
+/* Whether a member stands in extra as it is. When a name occurs twice only the last one counts, as
+ * in Python and Go. By position in the document, which costs no comparison of names. */
 static bool encode_keeps(const encode_event *event, const qp_json_iter *iter)
 {
     /* Rare: a name occurs twice, and only the last one counts. */
@@ -597,7 +597,7 @@ static void encode_scan(encode_event *event, qp_event_facts *facts)
     facts->only_state = encode_only_state(event, facts);
 }
 
-/* A count of tokens; 0 where there is none. */
+/* A count of tokens; 0 when it is missing. */
 static int64_t encode_tokens(qp_json_node usage, quipu_str camel, quipu_str snake)
 {
     qp_json_node node = qp_json_get(usage, camel);
@@ -609,10 +609,10 @@ static int64_t encode_tokens(qp_json_node usage, quipu_str camel, quipu_str snak
     return qp_json_int64(node, &count) == QP_JSON_EXACT && count > 0 ? count : 0;
 }
 
-/* What the answer used, from usageMetadata, and the model, from modelVersion. Both stay in extra as
- * they are: the columns are for sums. The answer is what the total has beyond the prompt, because
- * providers count thoughts with the candidates or beside them. A name that no column holds is left
- * out. */
+/* The usage of the answer, from usageMetadata, and its model, from modelVersion. Both stay in extra
+ * as they are: the columns are for sums. The answer is what the total has beyond the prompt,
+ * because providers count thoughts with the candidates or beside them. A name that no column holds
+ * is left out. */
 static quipu_status encode_usage(encode_event *event)
 {
     const qp_json_node root = qp_json_root(event->doc);

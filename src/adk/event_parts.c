@@ -50,7 +50,7 @@ void qp_parts_init(qp_parts *parts)
     qp_buf_init(&parts->odd, QP_EVENT_JSON_MAX);
 }
 
-/* Also after a failed encoding. What the message refers to lies in the arena and stays. */
+/* Called after a failed encoding, too. The message's texts lie in the arena and stay. */
 void qp_parts_free(qp_parts *parts)
 {
     qp_buf_free(&parts->text_buf);
@@ -289,7 +289,7 @@ static quipu_status parts_signature(qp_json_node node, quipu_arena *arena, quipu
     qp_buf again;
 
     *ret_kept = true;
-    /* No base64 is no failure: the text stays in the entry. */
+    /* A text that is not base64 is kept as it is in the entry. */
     if (status != QUIPU_OK) {
         return status == QUIPU_INVALID ? QUIPU_OK : status;
     }

@@ -40,15 +40,15 @@ QUIPU_MUST_USE quipu_status qp_parts_encode(qp_parts *parts, qp_json_node conten
 bool qp_parts_has_rest(const qp_parts *parts);
 void qp_parts_write(const qp_parts *parts, qp_jsonw *writer);
 
-/* What decoding shares with encoding: ADK's role for a message's, and seconds as a number. */
+/* Shared by decoding and encoding: ADK's role for a message's, and seconds as a number. */
 quipu_str qp_event_role(quipu_role role);
 quipu_str qp_event_seconds(quipu_time time, bool whole, char text[QP_EVENT_TIME_SIZE]);
 
-/* Seconds since 1970 as a number, read exactly where nine decimals suffice; false when it is no
- * number or no instant of the years 1 to 9999. */
+/* Seconds since 1970 as a number, read exactly where nine decimals suffice; false when it is not a
+ * number, or not a time of the years 1 to 9999. */
 bool qp_event_read_seconds(qp_json_node node, quipu_time *ret_time);
 
-/* Write a part with a call or a response of these arguments or this result. A body that is no
+/* Write a part with a call or a response of these arguments or this result. A body that is not an
  * object is wrapped for a response and left out for a call. */
 void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response, quipu_str body);
 

@@ -25,7 +25,7 @@
 #define ISOLATE_EMPTY_TAIL " ended without a visible assistant result: empty_after_tool_use.]"
 #define ISOLATE_ESCALATED "escalated without producing a result"
 
-/* What matters of an event here. */
+/* The parts of an event that isolation reads. */
 typedef struct isolate_event {
     quipu_str agent; /* from the service's list; absent: not an isolated agent */
     bool partial;
@@ -243,7 +243,7 @@ static quipu_status isolate_work(quipu_live *session, const isolate_event *read,
         qp_mutex_lock(&session->active->mutex);
         status = qp_session_append(session->active, event, call, ret_result, reterr);
         qp_mutex_unlock(&session->active->mutex);
-        ret_result->seq = 0; /* it is no event of this session's own */
+        ret_result->seq = 0; /* it is not an event of this session itself */
         if (status == QUIPU_OK && session->active->count > before) {
             isolate_show(session, &session->active->messages[session->active->count - 1]);
         }

@@ -154,7 +154,7 @@ static void live_append_take(live_append *append, const quipu_appended *appended
     if (append->is_message) {
         quipu_message *message = &session->messages[session->count];
 
-        /* What the store has decided: number and time. */
+        /* Takes over what the store has decided: number and time. */
         message->seq = appended->first_seq;
         message->timestamp = append->message.timestamp;
         message->has_timestamp = true;

@@ -133,9 +133,9 @@ void quipu_service_free(quipu_service *service)
 /* ---- identity ---------------------------------------------------------------------------------
  */
 
-/* The characters that Python's str.strip() removes: ids must be the same for Python's ADK. Not
- * isspace(), whose answer depends on the locale.
- * Unicode's white space as of Python 3, and its separators U+001C to U+001F. */
+/* The characters that Python's str.strip() removes: ids must be the same for Python's ADK.
+ * isspace() would depend on the locale. Unicode's white space as of Python 3, and its separators
+ * U+001C to U+001F. */
 static bool service_is_space(uint32_t point)
 {
     return point == ' ' || (point >= '\t' && point <= '\r') || (point >= 0x1c && point <= 0x1f) ||
@@ -157,10 +157,10 @@ quipu_str qp_text_strip(quipu_str text)
         size_t step = qp_utf8_step(bytes + at, bytes + text.n, &point);
         const bool space = step > 0 && service_is_space(point);
 
-        /* A byte that is no UTF-8 moves on alone and counts as text. */
+        /* A byte that is not UTF-8 moves on alone and counts as text. */
         step = step > 0 ? step : 1;
         if (!space) {
-            /* The first character that is no space, and the end of the last one. */
+            /* The first character that is not a space, and the end of the last one. */
             from = from < at ? from : at;
             to = at + step;
         }
@@ -563,7 +563,7 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
     quipu_str key = {NULL, 0};
     quipu_status status = service_enter(service, ref, ref, reterr);
 
-    /* Nothing is there to delete. */
+    /* There is nothing to delete. */
     if (status == QUIPU_OK && !qp_service_are_texts(ref->app_name, ref->user_id, ref->session_id)) {
         return QUIPU_OK;
     }

@@ -15,8 +15,8 @@
 #include "base/error.h"
 #include "base/option.h"
 
-/* Events of a range; beyond the last one there are none. Each is written to a scratch arena first:
- * what the writing needs is not the caller's. */
+/* Events of a range; beyond the last one there are none. Each is written to a scratch arena first,
+ * so that temporary texts do not stay in the caller's. */
 static quipu_status snapshot_events(const quipu_live *session, const quipu_live_query *query,
                                     quipu_arena *arena, quipu_jsons *ret_events,
                                     quipu_error *reterr)
@@ -63,7 +63,8 @@ static quipu_status snapshot_view(const quipu_live *session, const quipu_live_qu
     return status;
 }
 
-/* What the query asks for, with the session's lock held. The identity is the caller's arena's. */
+/* Fills the snapshot that the query asks for, with the session's lock held. The identity lies in
+ * the caller's arena. */
 static quipu_status snapshot_read(quipu_live *session, const quipu_live_query *query,
                                   quipu_arena *arena, quipu_live_identity *identity,
                                   quipu_snapshot *ret, quipu_error *reterr)

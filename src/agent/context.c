@@ -1,5 +1,5 @@
-/* What to send, for programs that ask the model themselves; and what was sent, for everybody who
- * wants to know why a model answered as it did.
+/* Prompts to send, for programs that ask the model themselves; and prompts that were sent, to
+ * explain a model's answer.
  *
  * Owns the result. Called by users of the C API and `quipu context`. The next prompt is planned as
  * that of a turn is (turn_context.c): a qp_turn without an input that is never asked. No locks. */
@@ -109,7 +109,7 @@ static quipu_status context_read(context_call *run, const quipu_context_options 
                : qp_error_set(reterr, QUIPU_NOMEM, "no room for a prompt");
 }
 
-/* What both kinds of contexts have, from the turn's prompt. */
+/* The members of both kinds of contexts, from the turn's prompt. */
 static void context_fill(context_call *run)
 {
     const qp_turn *turn = &run->turn;
@@ -137,7 +137,7 @@ static void context_fill(context_call *run)
     memcpy(pub->prompt_hash, turn->context.sent_hash, sizeof(pub->prompt_hash));
 }
 
-/* What the provider said of the prompt that was logged last. */
+/* The provider's report on the prompt that was logged last. */
 static quipu_status context_used(const context_call *run, quipu_error *reterr)
 {
     /* The newest row of the log; NULL: no prompt of this session is logged. */
@@ -165,7 +165,7 @@ static quipu_status context_used(const context_call *run, quipu_error *reterr)
 static quipu_status context_next(context_call *run, quipu_error *reterr)
 {
     qp_turn *turn = &run->turn;
-    /* Nothing comes with this plan: the input is the session's last message. */
+    /* This plan adds no message: the input is the session's last message. */
     quipu_status status = qp_turn_plan(turn, 0, true, reterr);
 
     if (status == QUIPU_OK) {
@@ -300,11 +300,11 @@ static quipu_status context_messages(context_call *run, const qp_context_log *ro
                         history->messages, reterr);
 }
 
-/* What the log says of the prompt, besides its bytes. */
+/* The log's facts of the prompt, besides its bytes. */
 static void context_facts(context_call *run, const qp_context_log *row)
 {
     quipu_context *pub = &run->result->pub;
-    /* Of the bytes as they were built again. */
+    /* The hash of the bytes as they were built again. */
     const uint8_t *hash = run->turn.context.sent_hash;
 
     pub->reason = (quipu_context_reason)row->reason;
@@ -366,7 +366,7 @@ static quipu_status context_past(context_call *run, quipu_error *reterr)
 }
 
 /* The prompt of a store behind a server: made, logged or built again there, by the same functions.
- * What the caller gave goes along in the sizes of this version. */
+ * The caller's structs are sent in the sizes of this version. */
 static quipu_status context_ask(context_call *run, const quipu_call_options *call,
                                 quipu_error *reterr)
 {

@@ -109,9 +109,9 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
     return status == QUIPU_OK ? qp_model_rows_check(options->models, reterr) : status;
 }
 
-/* Estimated tokens of what every prompt contains: the system instruction and the tools. A window
- * gets what they leave of the budget. Of a tool's two schemas the one that qp_tool_schema() prefers
- * is counted. */
+/* Estimated tokens of the system instruction and the tools, which every prompt contains. A window
+ * gets the rest of the budget. A tool with two schemas is counted with the one that
+ * qp_tool_schema() prefers. */
 int64_t qp_turn_fixed(const quipu_model_request *request)
 {
     int64_t tokens = 0;
@@ -167,8 +167,8 @@ static int64_t turn_recall_tokens(const quipu_turn_options *options)
     return asked < most ? asked : most;
 }
 
-/* Reads the caller's options and request, checks them, and fixes the deadline. Nothing is read of
- * the store or asked of the model yet. */
+/* Reads the caller's options and request, checks them, and fixes the deadline. The store is not
+ * read and the model not asked yet. */
 static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
                               const quipu_call_options *call, quipu_error *reterr)
 {
@@ -206,8 +206,8 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
 /* ---- the model ----------------------------------------------------------------------------- */
 
 /* Collects streamed text, in case the answer breaks off, and passes the event on to the caller. A
- * status other than QUIPU_OK ends the request. Thoughts are not collected: they are no part of what
- * was said. */
+ * status other than QUIPU_OK ends the request. Thoughts are not collected: they are not part of the
+ * answer's text. */
 static quipu_status turn_event(void *ctx, const quipu_model_event *event)
 {
     qp_turn *turn = ctx;

@@ -12,7 +12,7 @@
 
 #define QP_TURN_TRIES 8 /* attempts of a write that loses against other writers */
 
-/* What was recalled for an input, and is stored with it. */
+/* The messages that were recalled for an input, and are stored with it. */
 typedef struct qp_turn_recall {
     quipu_str text;      /* as the model gets it */
     const int64_t *seqs; /* of the messages in it */
@@ -27,7 +27,7 @@ typedef struct qp_turn_tail {
     qp_context_text text;
 } qp_turn_tail;
 
-/* What the prompt has of memory, and how it compares with the one before: turn_context.c. */
+/* The prompt's memory, and how the prompt compares with the one before: turn_context.c. */
 typedef struct qp_turn_context {
     bool on;           /* the prompt is planned here; else it is the plain window */
     bool as_before;    /* the caller's part is that of the prompt before */

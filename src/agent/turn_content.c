@@ -1,6 +1,6 @@
 /* Between a model's contents and the store's messages. A content becomes an ADK event and thereby a
- * message that holds all of it; a message becomes a content again. What this turn appends takes the
- * same way back as what a later turn reads, so that both send the provider the same bytes and its
+ * message that holds all of it; a message becomes a content again. Events that this turn appends
+ * are read back as a later turn reads them, so that both send the provider the same bytes and its
  * cache keeps matching.
  *
  *   quipu_content ──▶ event (JSON) ──▶ quipu_message ──▶ store
@@ -98,8 +98,8 @@ static void turn_content_function(qp_jsonw *writer, const quipu_part *part)
 }
 
 /* One part of the event. Thoughts are texts with "thought": true, as Gemini writes them. A
- * signature is kept with its part: the provider rejects it anywhere else. Of the members of
- * quipu_part only those of its kind are written: a text in a part of data is not. */
+ * signature is kept with its part: the provider rejects it anywhere else. Only those members of
+ * quipu_part that belong to its kind are written: a text in a part of data is not. */
 static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
 {
     if (part->kind == QUIPU_PART_OTHER) {
@@ -180,7 +180,7 @@ static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *res
     if (response->finish > QUIPU_FINISH_NONE && response->finish <= QUIPU_FINISH_OTHER) {
         turn_content_member(writer, "finishReason", quipu_cstr(finishes[response->finish]));
     }
-    /* Nothing reported is better than zeros, which look like a bill. */
+    /* Missing figures are better than zeros, which look like a report. */
     if (usage->input < 0 && usage->output < 0) {
         return;
     }
@@ -244,7 +244,7 @@ static void turn_content_metadata(qp_jsonw *writer, const quipu_content *content
             qp_jsonw_i64(writer, recall->seqs[i]);
         }
         qp_jsonw_array_end(writer);
-        /* What the prompt had cost before, for a later look at the price. */
+        /* The prompt's cost before, for a later look at the price. */
         turn_content_count(writer, "tokensBefore", recall->before);
         turn_content_member(writer, "text", recall->text);
         qp_jsonw_object_end(writer);
@@ -326,8 +326,8 @@ quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content, quipu_
     qp_jsonw writer;
     qp_buf json;
 
-    /* What does not fit here could not be stored as one message either: it fails before the
-     * store is asked. */
+    /* An input that does not fit here could not be stored as one message either: it fails before
+     * the store is asked. */
     qp_buf_init(&json, QUIPU_MESSAGE_BYTES_LIMIT);
     qp_jsonw_begin(&writer, &json);
     turn_content_event(turn, content, author, response, recall, &writer);
@@ -465,8 +465,8 @@ static bool turn_content_is_redacted(qp_json_node event, size_t index)
     return false;
 }
 
-/* What was recalled for the event; a value of another form counts as nothing. `seqs` has room for
- * all elements; one that is no whole number is overwritten by the next. */
+/* The messages that were recalled for the event; a value of another form counts as none. `seqs` has
+ * room for all elements; an element that is not a whole number is overwritten by the next. */
 static quipu_status turn_content_recall(qp_json_node event, quipu_arena *arena, qp_turn_recall *ret)
 {
     qp_json_node node =
@@ -494,7 +494,8 @@ static quipu_status turn_content_recall(qp_json_node event, quipu_arena *arena, 
 
 /* The parts of an event's content that a model takes; what was recalled is the first. The index
  * that customMetadata names is that in the event, not that in the list of parts. Room for two more
- * than the event has: the recalled text, and one, so that none is no failure. */
+ * than the event has: the recalled text, and one more, so that an empty list does not look like a
+ * lack of memory. */
 static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
                                       quipu_content *content, qp_turn_recall *recall)
 {

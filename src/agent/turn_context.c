@@ -9,8 +9,8 @@
  *                             └────────────▶ a new block ◀──────────────────────┘
  *
  * Messages never change, and leave at the front only; lines of memory do, so that the hash of every
- * text that was made of them is compared. A reason that changed no byte is none. The hash of a
- * prompt goes on from that of the one before: it costs what is new.
+ * text that was made of them is compared. A reason that changed no byte does not count. The hash of
+ * a prompt goes on from that of the one before: it costs what is new.
  *
  * Owns: the reasons. Called by: turn_record.c and turn.c, context.c. No locks; reads the store a
  * few times, each read bounded by the budget, and writes one row of the log for a turn. */
@@ -211,8 +211,9 @@ static quipu_status turn_context_tails(qp_turn *turn, quipu_error *reterr)
     return status;
 }
 
-/* What stands with a message: lines that were sent with it before, or the new ones with the input,
- * which was never sent: the message that the turn appends, else the session's last one. */
+/* The lines of memory beside a message: those that were sent with it before, or the new ones with
+ * the input, which was never sent: the message that the turn appends, else the session's last
+ * one. */
 static const qp_context_text *turn_context_tail_of(qp_turn *turn, const quipu_message *message)
 {
     qp_turn_context *context = &turn->context;
@@ -284,7 +285,7 @@ static bool turn_context_is_cold(const qp_turn *turn)
 static bool turn_context_is_stale(const qp_turn_context *context)
 {
     const qp_context_past *past = &context->past;
-    /* By the texts' hashes: an edit that changed no byte is none. */
+    /* Compares the texts' hashes: an edit that changed no byte does not count. */
     bool stale = qp_context_is_stale(&past->lines) ||
                  !qp_context_is_same(&context->block, past->block->block_hash);
 
@@ -358,7 +359,7 @@ static void turn_context_place(qp_turn *turn)
             context->summary_seq = message->seq;
         } else {
             context->first_seq = message->seq;
-            /* What the session had before this message: the place of the cut. */
+            /* The messages before this one: the place of the cut. */
             context->first_tokens = message->tokens_total - message->tokens;
         }
     }
@@ -453,7 +454,7 @@ static quipu_status turn_context_fresh(qp_turn *turn, const turn_context_plan *p
                                        quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
-    /* What the old block leaves: it is sent again as it is. */
+    /* The old block's room: it is sent again as it is. */
     int64_t room = plan->memory - context->block.tokens;
     qp_context_lines lines = {.count = 0};
     quipu_status status;
@@ -585,8 +586,8 @@ static quipu_status turn_context_pays(qp_turn *turn, const turn_context_plan *pl
     return status;
 }
 
-/* What stands with the input, and whether that, or condensed lines, are a reason after all. With
- * one tail more than are read, the next prompt would not begin like this one. */
+/* The lines beside the input, and whether they, or condensed lines, are a reason for a new block.
+ * With one tail more than are read, the next prompt would not begin like this one. */
 static quipu_status turn_context_add(qp_turn *turn, const turn_context_plan *plan,
                                      quipu_error *reterr)
 {
@@ -628,7 +629,7 @@ static quipu_status turn_context_stay(qp_turn *turn, const turn_context_plan *pl
     if (status == QUIPU_OK && context->reason != QUIPU_CONTEXT_REASON_SAME) {
         status = turn_context_block(turn, plan, reterr);
     }
-    /* What stands with the input counts before it is added. */
+    /* Lines beside the input are counted before they are added. */
     if (status == QUIPU_OK && turn->tokens + (context->fresh_seq == 0 ? context->fresh.tokens : 0) +
                                       plan->coming + context->block.tokens >
                                   plan->budget) {
@@ -682,7 +683,7 @@ static void turn_context_compare(qp_turn *turn)
     }
 }
 
-/* What the provider's cache should have of so many estimated tokens, by the table of models. */
+/* How many of the estimated tokens the provider's cache should have, by the table of models. */
 static int64_t turn_context_cached(const qp_turn *turn, int64_t estimated)
 {
     const quipu_model_row row = qp_model_row(turn->model, turn->options.models);
@@ -741,7 +742,7 @@ static bool turn_context_joins(const qp_turn *turn)
 }
 
 /* The first prompt with memory of a session that has a history: without memory it was sent as the
- * plain window, and is so again. What is known stands with the input, until the window moves. */
+ * plain window, and is so again. Memories are sent beside the input, until the window moves. */
 static quipu_status turn_context_join(qp_turn *turn, turn_context_plan *plan, quipu_error *reterr)
 {
     qp_turn_context *context = &turn->context;
@@ -895,7 +896,7 @@ quipu_status qp_turn_log(qp_turn *turn, quipu_error *reterr)
     return status;
 }
 
-/* What the provider reported, once it is known. The deadline of the turn may be over: the call has
+/* Logs the provider's report, once it is known. The deadline of the turn may be over: the call has
  * a short one of its own. */
 void qp_turn_log_end(const qp_turn *turn)
 {

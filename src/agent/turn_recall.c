@@ -29,7 +29,7 @@
 #define TURN_RECALL_INDENT "  "    /* of further lines of a message; half a token */
 #define TURN_RECALL_DAY 10         /* bytes of "2026-03-01" */
 
-/* What the input says, in words. */
+/* The words of the input. */
 static quipu_status turn_recall_question(const quipu_content *input, qp_buf *question)
 {
     for (size_t i = 0; i < input->parts.count; i++) {
@@ -234,7 +234,7 @@ quipu_status qp_turn_recall_find(qp_turn *turn, const quipu_content *input, qp_t
     if (status == QUIPU_OK && question.n > 0) {
         quipu_str asked = qp_buf_str(&question);
 
-        /* A long input asks with its beginning; a character that is cut is no part of a word. */
+        /* A long input asks with its beginning; a character that is cut is not part of a word. */
         asked.n = asked.n < QUIPU_RECALL_QUESTION_MAX ? asked.n : QUIPU_RECALL_QUESTION_MAX;
         status = turn_recall_ask(turn, asked, before, &results, reterr);
     } else if (status != QUIPU_OK) {

@@ -1,5 +1,5 @@
-/* What a turn writes: each message as soon as it exists, and after a failure what makes the history
- * valid for a model again.
+/* Writes a turn's messages: each as soon as it exists, and after a failure those that make the
+ * history valid for a model again.
  *
  * Owns: nothing; messages lie in the turn's arena.
  * Called by: turn.c, on the thread of the turn; no locks.
@@ -123,7 +123,8 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
                                          quipu_message **ret_messages, size_t *ret_count,
                                          quipu_error *reterr)
 {
-    /* Not in the arena, which lives as long as the turn: the array is for one search only. */
+    /* Allocated outside of the arena, which lives as long as the turn: the array is for one search
+     * only. */
     quipu_message *all = qp_calloc(turn->count + 1, sizeof(*all));
     quipu_message *messages = NULL;
     quipu_tool_call *answers;
@@ -163,7 +164,7 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
     return status;
 }
 
-/* Who says the input. */
+/* The author of the input. */
 static quipu_str turn_record_author(const qp_turn *turn, const quipu_content *given)
 {
     return given->role == QUIPU_ROLE_USER ? QUIPU_STR("user") : turn->options.author;
@@ -216,7 +217,7 @@ static quipu_status turn_record_begin(qp_turn *turn, const quipu_content *given,
     if (input != NULL) {
         messages[count++] = *input;
     }
-    /* Nothing to write is fine only when the history ends with a message that waits for an
+    /* A turn without an input is right only when the history ends with a message that waits for an
      * answer. */
     if (count == 0) {
         bool waits =

@@ -1,4 +1,4 @@
-/* What the model sees of a history: the newest whole turns within a token budget.
+/* The part of a history that the model sees: the newest whole turns within a token budget.
  *
  * Called by: turn_record.c (load) and turn_content.c's users (add). No locks. Why windows move in
  * steps: a provider caches a prompt by its beginning. The window's start advances by a quarter of
@@ -158,7 +158,7 @@ quipu_status qp_turn_fill(qp_turn *turn, void *held, void *head, const quipu_ses
     if (summary != NULL) {
         status = qp_turn_add(turn, summary, reterr);
     }
-    /* Other summaries are no part of a prompt; a window has its own as its first message. */
+    /* Other summaries are not part of a prompt; a window has its own as its first message. */
     for (size_t i = 0; status == QUIPU_OK && i < messages.count; i++) {
         const quipu_message *message = quipu_message_at(messages, i);
 
@@ -169,8 +169,8 @@ quipu_status qp_turn_fill(qp_turn *turn, void *held, void *head, const quipu_ses
     return status;
 }
 
-/* A window by budget alone, for a prompt that begins anew (turn_context.c). What was read stays
- * with the turn, which frees it at its end. */
+/* A window by budget alone, for a prompt that begins anew (turn_context.c). The turn keeps the rows
+ * and frees them at its end. */
 quipu_status qp_turn_window(qp_turn *turn, int64_t token_budget, quipu_error *reterr)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
@@ -202,8 +202,8 @@ static quipu_status turn_window_read(qp_turn *turn, const turn_window *window, q
     return qp_turn_window(turn, budget, reterr);
 }
 
-/* What was recalled before message number `at` of the prompt: by the last message before it that
- * brings something along, else by the first one behind it. */
+/* The messages recalled before message number `at` of the prompt: by the last message before it
+ * that brings something along, else by the first one behind it. */
 static int64_t turn_window_recalled(const qp_turn *turn, size_t at)
 {
     for (size_t i = at; i > 0; i--) {
@@ -326,8 +326,8 @@ static quipu_status turn_window_fit(qp_turn *turn, turn_window *window, quipu_er
     return status;
 }
 
-/* The window of a turn, moved in steps (see above). What was recalled for messages that are in it
- * is counted last, because only then it is known which are. */
+/* The window of a turn, moved in steps (see above). Messages recalled for those in the window are
+ * counted last, because only then it is known which are in it. */
 quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
 {
     turn_window window = {.coming = coming};

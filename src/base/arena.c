@@ -34,8 +34,8 @@ static size_t arena_need(size_t size)
     return ARENA_HEAD + ((size + (QP_ARENA_ALIGN - 1)) & ~(size_t)(QP_ARENA_ALIGN - 1));
 }
 
-/* What the limit leaves, rounded down so that chunks stay multiples of the alignment. The limit
- * bounds chunks and not requests: what a chunk has left over counts as used. */
+/* The bytes that the limit leaves, rounded down so that chunks stay multiples of the alignment. The
+ * limit bounds chunks and not requests: the unused end of a chunk counts as used. */
 static size_t arena_room(const quipu_arena *arena)
 {
     if (arena->limit == 0) {

@@ -23,7 +23,7 @@ static const uint64_t blake2b_iv[8] = {UINT64_C(0x6a09e667f3bcc908), UINT64_C(0x
                                        UINT64_C(0x510e527fade682d1), UINT64_C(0x9b05688c2b3e6c1f),
                                        UINT64_C(0x1f83d9abfb41bd6b), UINT64_C(0x5be0cd19137e2179)};
 
-/* 2.7: in which order a round takes the words of the block. Of the twelve rounds the last two
+/* 2.7: in which order a round takes the words of the block. The last two of the twelve rounds
  * repeat the orders of the first two. */
 static const uint8_t blake2b_sigma[10][16] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},

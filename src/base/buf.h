@@ -46,7 +46,7 @@ QP_INLINE quipu_status qp_buf_status(const qp_buf *buf)
 /* Records an error of the caller, unless there is one already. */
 void qp_buf_fail(qp_buf *buf, quipu_status status);
 
-/* What is in it, NUL-terminated; valid until the next change. */
+/* The buffer's bytes, NUL-terminated; valid until the next change. */
 QP_INLINE_FAST quipu_str qp_buf_str(const qp_buf *buf)
 {
     return buf->p != NULL ? (quipu_str){buf->p, buf->n} : (quipu_str){"", 0};

@@ -1,5 +1,6 @@
-/* Cancel flags: one thread sets the flag, the call that was given it checks it. Owned by the
- * caller; the flag is atomic, no other state exists.
+/* Cancel flags: one thread sets the flag, the call that was given it checks it. Owns the flag's
+ * memory until quipu_cancel_free(), which the program calls when no call uses the flag any more.
+ * Needs no lock: the flag is atomic, and there is no other state.
  *
  *   new ─▶ given to calls ─▶ set, by any thread ─▶ each of these calls ends at its next look
  *
@@ -22,7 +23,7 @@ typedef struct cancel_result {
 
 QP_RESULT(cancel_result);
 
-/* NULL: no memory. Not freed before the last call that uses it has returned. */
+/* NULL: no memory. The caller frees it after the last call that uses it has returned. */
 quipu_cancel *quipu_cancel_new(void)
 {
     cancel_result *made = qp_result_new(sizeof(*made));

@@ -1,11 +1,9 @@
-/* Functions that fill a caller's error struct, and the version. Nothing here allocates: an error
- * can always be reported.
- * Called by: every room. Texts never hold what a message says: they name entities, fields and
- * limits.
- * A message is formatted aside and cut at a whole character, so that a long key or path leaves
- * valid UTF-8.
- * On return the struct is complete, or untouched where the caller passed NULL.
- * Owns: nothing but the text of the version. Locks: none, and nothing thread-local. */
+/* Functions that fill a caller's error struct, and the version. No function here allocates, so that
+ * an error can always be reported. Called by: every room. Texts never hold what a message says:
+ * they name entities, fields and limits. A message is formatted aside and cut at a whole character,
+ * so that a long key or path leaves valid UTF-8. On return the struct is complete, or untouched
+ * where the caller passed NULL. Owns: nothing but the text of the version. Locks: none, and nothing
+ * thread-local. */
 #include "base/error.h"
 
 #include <assert.h>

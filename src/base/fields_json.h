@@ -42,7 +42,7 @@ QUIPU_MUST_USE bool qp_fields_take_one(const struct qp_field_name *item, qp_json
                                        quipu_arena *arena, void *to);
 
 /* Reads an object that qp_fields_write() wrote; texts go to the arena, members that it lacks stay
- * as they are. false: it is no such object, or memory is used up. */
+ * as they are. false: it is not such an object, or memory is used up. */
 QUIPU_MUST_USE bool qp_fields_take(const qp_json_fields *fields, qp_json_node object,
                                    quipu_arena *arena, void *to);
 

@@ -22,10 +22,10 @@
 #include "base/json_scan.h"
 #include "base/str.h"
 
-/* What a byte is, by a table of 256 entries: one load instead of a chain of comparisons. */
+/* The class of a byte, by a table of 256 entries: one load instead of a chain of comparisons. */
 enum json_class { JSON_BAD = 0, JSON_SPACE, JSON_QUOTE, JSON_DIGIT, JSON_WORD, JSON_OPEN };
 
-/* What a byte can begin where a value or white space may stand. */
+/* The token that a byte can begin where a value or white space may be. */
 static const uint8_t json_class[256] = {
     [' '] = JSON_SPACE, ['\t'] = JSON_SPACE, ['\n'] = JSON_SPACE, ['\r'] = JSON_SPACE,
     ['"'] = JSON_QUOTE, ['-'] = JSON_DIGIT,  ['0'] = JSON_DIGIT,  ['1'] = JSON_DIGIT,
@@ -140,8 +140,8 @@ static bool json_is_hex(unsigned char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Past the escape whose backslash is at `p`; NULL when it is none. \u takes four digits of any
- * value: a lone surrogate is valid JSON, and json_text.c decides what it means. */
+/* Past the escape whose backslash is at `p`; NULL when the escape is invalid. \u takes four digits
+ * of any value: a lone surrogate is valid JSON, and json_text.c decides what it means. */
 static const unsigned char *json_skip_escape(json_scan *scan, const unsigned char *p)
 {
     size_t size = p + 1 < scan->end ? json_escape[p[1]] : 0;
@@ -270,7 +270,7 @@ QP_INLINE const unsigned char *json_member(json_scan *scan, const unsigned char 
     return json_space(scan, p + 1);
 }
 
-/* Enter the container at `p`; gives the first byte inside that is no white space. The token's end
+/* Enter the container at `p`; gives the first byte inside that is not white space. The token's end
  * and next are preliminary: json_leave() sets them when the container closes. */
 QP_INLINE const unsigned char *json_enter(json_scan *scan, const unsigned char *p)
 {
@@ -425,7 +425,7 @@ void qp_json_init(qp_json_doc *doc)
     doc->fault = (qp_json_fault){0, ""};
 }
 
-/* Also of a document that failed to parse. */
+/* Frees a document that failed to parse, too. */
 void qp_json_free(qp_json_doc *doc)
 {
     if (doc != NULL) {
@@ -535,7 +535,7 @@ size_t qp_json_count(qp_json_node node)
     return count;
 }
 
-/* Of several members with the key the last one, as other parsers do. Linear: objects of this
+/* Returns the last of several members with the key, as other parsers do. Linear: objects of this
  * library's formats have few members, and a hash table would cost more than it saves. Keys without
  * an escape are compared as bytes. */
 qp_json_node qp_json_get(qp_json_node object, quipu_str key)

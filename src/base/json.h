@@ -30,7 +30,7 @@
 #define QP_JSON_NEAR 32                     /* tokens that need no allocation */
 
 typedef enum qp_json_kind {
-    QP_JSON_NONE = 0, /* there is no such value */
+    QP_JSON_NONE = 0, /* the value does not exist */
     QP_JSON_NULL,
     QP_JSON_FALSE,
     QP_JSON_TRUE,
@@ -70,7 +70,7 @@ typedef struct qp_json_doc {
     qp_json_token near[QP_JSON_NEAR];
 } qp_json_doc;
 
-/* One value in a document. With `doc` NULL there is none: every reader below takes that, as kind
+/* One value in a document. `doc` NULL means no value: every reader below takes that, as kind
  * QP_JSON_NONE, so that lookups can be chained. */
 typedef struct qp_json_node {
     const qp_json_doc *doc;
@@ -135,9 +135,9 @@ qp_json_node qp_json_at(qp_json_node array, size_t index);
 #define QP_JSON_TEXT_SURROGATE 2U /* it holds half a surrogate pair */
 
 /* A string's text: a slice of the source when it has no escape (then without a NUL after it), else
- * unescaped into the arena. What a text column cannot hold, U+0000 and lone surrogates, comes out
- * as U+FFFD and is reported in *ret_flags (NULL is fine). QUIPU_INVALID when the node is no string;
- * QUIPU_NOMEM, QUIPU_LIMIT. */
+ * unescaped into the arena. U+0000 and lone surrogates, which a text column cannot hold, become
+ * U+FFFD and are reported in *ret_flags (NULL is fine). QUIPU_INVALID when the node is not a
+ * string; QUIPU_NOMEM, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_json_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_text,
                                          uint32_t *ret_flags);
 
@@ -152,7 +152,7 @@ int qp_json_text_cmp(qp_json_node a, qp_json_node b);
 bool qp_json_text_is(qp_json_node node, quipu_str text);
 
 typedef enum qp_json_exact {
-    QP_JSON_NO_NUMBER = 0, /* the node is no number; the output is untouched */
+    QP_JSON_NO_NUMBER = 0, /* the node is not a number; the output is untouched */
     QP_JSON_EXACT,         /* the output equals the number */
     QP_JSON_ROUNDED,       /* int64: cut towards zero; double: the nearest one */
     QP_JSON_RANGE,         /* int64: the nearest end of the range; double: an infinity */

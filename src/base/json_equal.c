@@ -24,8 +24,8 @@ typedef struct json_equal_member {
 
 static quipu_status json_equal_run(qp_json_node a, qp_json_node b, bool *ret_equal);
 
-/* The last member whose key means the same. None (doc is NULL) where the key does not occur, which
- * then differs in kind from any value. */
+/* The last member whose key means the same. When the key does not occur, `doc` is NULL, whose kind
+ * differs from any value's. */
 static qp_json_node json_equal_find(qp_json_node object, qp_json_node key)
 {
     qp_json_iter iter = qp_json_each(object);

@@ -1,4 +1,5 @@
-/* What JSON strings mean: unescaping and order. A string without an escape never leaves the source.
+/* The meaning of JSON strings: unescaping and order. A string without an escape never leaves the
+ * source.
  *
  *   in the source           in the text
  *   \b \f \n \r \t          the control character

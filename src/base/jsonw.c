@@ -30,7 +30,7 @@ void qp_jsonw_begin(qp_jsonw *writer, qp_buf *buf)
 }
 
 /* Every container has been closed, unless the buffer failed. `comma` is set behind the first value:
- * an empty text is no JSON. */
+ * an empty text is not JSON. */
 quipu_status qp_jsonw_end(const qp_jsonw *writer)
 {
     quipu_status status = qp_buf_status(writer->buf);
@@ -49,7 +49,7 @@ QP_UNUSED static bool jsonw_in_object(const qp_jsonw *writer)
     return writer->depth != 0 && (writer->objects[level / 64] >> (level % 64) & 1) != 0;
 }
 
-/* What goes before any value; false when an error has stuck. Inside of an object a value follows
+/* Writes what precedes a value; false after an earlier error. Inside of an object a value follows
  * its key, without a comma between. */
 static bool jsonw_value(qp_jsonw *writer)
 {
@@ -177,7 +177,7 @@ static void jsonw_quoted(qp_buf *buf, quipu_str text)
     qp_buf_putc(buf, '"');
 }
 
-/* What goes before a key; false when an error has stuck. */
+/* Writes what precedes a key; false after an earlier error. */
 static bool jsonw_member(qp_jsonw *writer)
 {
     if (qp_buf_status(writer->buf) != QUIPU_OK) {

@@ -31,7 +31,8 @@ quipu_status qp_secret_check(size_t size, const char *of, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* What scrypt fills: 128 N r bytes. The costs are small enough that nothing overflows. */
+/* The memory that scrypt fills: 128 N r bytes. The costs are small enough that nothing
+ * overflows. */
 static uint64_t kdf_scrypt_memory(qp_scrypt_cost cost)
 {
     assert(cost.log_n <= QP_SCRYPT_LOG_N_MAX && cost.r <= QP_SCRYPT_R_MAX);

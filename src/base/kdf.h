@@ -22,12 +22,12 @@
 #define QP_SCRYPT_MEMORY_MAX                                                                       \
     (UINT64_C(1) << 30)                        /* bytes: 128 N r, which holds N to 2^20 at r = 8 */
 #define QP_SCRYPT_WORK_MAX (UINT64_C(1) << 32) /* 128 N r p: 32 times that of new files */
-/* Those of new files: 128 MiB, a fraction of a second. */
+/* The costs of new files: 128 MiB, a fraction of a second. */
 #define QP_SCRYPT_LOG_N 17
 #define QP_SCRYPT_R 8
 #define QP_SCRYPT_P 1
 
-/* What scrypt costs: N = 2^log_n. All are 0 where a key is no passphrase. */
+/* The costs of scrypt: N = 2^log_n. All are 0 when the key is not a passphrase. */
 typedef struct qp_scrypt_cost {
     uint32_t log_n;
     uint32_t r;

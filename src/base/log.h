@@ -1,8 +1,9 @@
 /* Writing to a caller's log hook. Each store and each connection holds a qp_log; entries are built
  * only when somebody asked for their level.
  *
- * Texts are C strings that this library made: literals, status names, SQLSTATEs. What callers store
- * is a quipu_str all over the house and has no way into a field; keep it so. */
+ * Texts are C strings that this library made: literals, status names, SQLSTATEs. Stored texts are
+ * quipu_str everywhere, and a field does not take one: no stored text can get into the log. Keep it
+ * so. */
 #ifndef QP_BASE_LOG_H
 #define QP_BASE_LOG_H
 

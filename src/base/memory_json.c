@@ -8,8 +8,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* In the order of their enums in <quipu/store.h>: the place in a list is the enum's value. 0 is no
- * value, and has no name. */
+/* In the order of their enums in <quipu/store.h>: the place in a list is the enum's value. 0 is not
+ * a value and has no name. */
 static const char *const memory_kinds[] = {"", "observation", "reflection"};
 static const char *const memory_priorities[] = {"", "standing", "high", "medium", "low", "done"};
 static const char *const memory_topics[] = {"",           "instruction", "preference", "decision",
@@ -120,7 +120,8 @@ bool qp_memory_is_given(const char *name)
     return false;
 }
 
-/* What the store sets (times, numbers, states) is left out: a server refuses a body that has it. */
+/* Members that the store sets (times, numbers, states) are left out, because a server refuses a
+ * body that has them. */
 void qp_memory_write_new(qp_jsonw *writer, const qp_json_fields *fields, const quipu_memory *memory)
 {
     memory_begin(writer, memory);

@@ -9,7 +9,7 @@
 
 #define QP_MEMORY_IDS_MAX 200 /* ids of one request: as many as a line of its head holds */
 
-/* The enum's number of a name; 0: it has no such name, or the name is no text. */
+/* The enum's number of a name; 0 when the enum has no such name, or the name is not a text. */
 quipu_memory_kind qp_memory_kind_of(qp_json_node name);
 quipu_memory_priority qp_memory_priority_of(qp_json_node name);
 quipu_memory_topic qp_memory_topic_of(qp_json_node name);
@@ -28,8 +28,8 @@ void qp_memory_write_new(qp_jsonw *writer, const qp_json_fields *fields,
 /* Whether a field of that name is one that a caller sets; the others are the store's. */
 bool qp_memory_is_given(const char *name);
 
-/* Reads an object that qp_memory_write() wrote; texts go to the arena. false: it is no such object,
- * or memory is used up. */
+/* Reads an object that qp_memory_write() wrote; texts go to the arena. false: it is not such an
+ * object, or memory is used up. */
 QUIPU_MUST_USE bool qp_memory_take(const qp_json_fields *fields, qp_json_node object,
                                    quipu_arena *arena, quipu_memory *ret_memory);
 

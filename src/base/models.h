@@ -8,7 +8,7 @@
  * `budget` are never 0. */
 quipu_model_row qp_model_row(quipu_str model, const quipu_model_rows *rows);
 
-/* What tokens cost by a row's prices, in millionths of a US dollar; `cached` and `written` are
+/* The price of tokens by a row's prices, in millionths of a US dollar; `cached` and `written` are
  * parts of the input. False: a class of tokens that was used has no price. */
 bool qp_model_cost(const quipu_model_row *row, int64_t input, int64_t cached, int64_t written,
                    int64_t output, int64_t *ret_cost);

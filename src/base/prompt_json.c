@@ -1,4 +1,4 @@
-/* Prompts as JSON (prompt_json.h). A text that JSON cannot hold, because it is no UTF-8 or has a
+/* Prompts as JSON (prompt_json.h). A text that JSON cannot hold, because it is not UTF-8 or has a
  * NUL, is the object {"base64": ...} in the place of a string.
  *
  * Owns: nothing. Called by: src/server, which reads what is asked and writes the answer, and
@@ -17,12 +17,12 @@
 #include "base/error.h"
 #include "base/str.h"
 
-/* By quipu_part_kind; 0 is none. Kinds and roles go over the wire by name: a number would bind the
- * two sides to one version of the enum. The place in the list is the enum's value, so that a new
- * value gets its name at the end, which the assertions below ask for. */
+/* By quipu_part_kind; 0 is not a kind. Kinds and roles go over the wire by name: a number would
+ * bind the two sides to one version of the enum. The place in the list is the enum's value, so that
+ * a new value gets its name at the end, which the assertions below ask for. */
 static const char *const prompt_kinds[] = {"",         "text", "thought", "call",
                                            "response", "data", "other"};
-/* By quipu_role; 0 is none. */
+/* By quipu_role; 0 is not a role. */
 static const char *const prompt_roles[] = {"",         "user",  "assistant", "tool",
                                            "function", "model", "system"};
 
@@ -113,7 +113,7 @@ static void prompt_take_text(qp_json_node object, const char *name, quipu_arena 
     }
 }
 
-/* Base64 that has other characters, or padding in a wrong place, is no value. */
+/* Base64 with other characters, or with padding in a wrong place, is refused. */
 static void prompt_take_bytes(qp_json_node object, const char *name, quipu_arena *arena,
                               quipu_bytes *bytes, bool *good)
 {
@@ -137,7 +137,7 @@ static void prompt_take_json(qp_json_node object, const char *name, quipu_arena 
     }
 }
 
-/* 1 and "true" are no flags: what they meant to the sender is not guessed. */
+/* Only true and false are flags: 1 and "true" are refused. */
 static void prompt_take_flag(qp_json_node object, const char *name, bool *flag, bool *good)
 {
     const qp_json_kind kind = qp_json_kind_of(qp_json_get(object, quipu_cstr(name)));
@@ -148,8 +148,8 @@ static void prompt_take_flag(qp_json_node object, const char *name, bool *flag, 
     }
 }
 
-/* A whole number within int64_t, 1e3 and 1000.0 included. One that would have to be rounded is no
- * value. */
+/* A whole number within int64_t, 1e3 and 1000.0 included. A number that would have to be rounded is
+ * refused. */
 static void prompt_take_number(qp_json_node object, const char *name, int64_t *number, bool *good)
 {
     const qp_json_node value = qp_json_get(object, quipu_cstr(name));
@@ -175,8 +175,8 @@ static size_t prompt_take_name(qp_json_node object, const char *name, const char
     return 0;
 }
 
-/* Room for the rows of an array, zeroed; NULL: it is no array, or memory is used up. Every row is
- * an object: of another value no member would be found, and it would count as an empty row. The
+/* Room for the rows of an array, zeroed; NULL: it is not an array, or memory is used up. Every row
+ * is an object: of another value no member would be found, and it would count as an empty row. The
  * rows have this version's size: the sender's members that it does not know are ignored, those that
  * it lacks are zero. The count comes from an array that was parsed whole, so that the memory is
  * bounded by the size of the body times the size of a row. */
@@ -187,7 +187,7 @@ static void *prompt_rows(qp_json_node array, size_t size, quipu_arena *arena, bo
     char *rows = NULL;
 
     if (qp_json_kind_of(array) == QP_JSON_ARRAY) {
-        rows = quipu_arena_alloc(arena, count * size + 1); /* one byte more: none is no failure */
+        rows = quipu_arena_alloc(arena, count * size + 1); /* + 1: it may be empty */
     }
     if (rows != NULL) {
         memset(rows, 0, count * size);
@@ -201,9 +201,9 @@ static void *prompt_rows(qp_json_node array, size_t size, quipu_arena *arena, bo
 
 /* ---- parts and contents ---------------------------------------------------------------------- */
 
-/* Of every part all members that are set, whatever its kind: which ones count is for the reader of
- * the struct. A part of a newer library, whose kind has no name here, gets an empty one and fails
- * in the reader. */
+/* Writes all members of a part that are set, whatever its kind: the reader of the struct decides
+ * which ones count. The kind of a newer library's part has no name here: it gets an empty one,
+ * which the reader refuses. */
 static void prompt_put_parts(qp_jsonw *writer, const char *name, quipu_parts parts)
 {
     qp_jsonw_key(writer, quipu_cstr(name));
@@ -345,8 +345,8 @@ static const struct prompt_figure {
 
 #define PROMPT_ROW_FIGURES (sizeof(prompt_row_figures) / sizeof(prompt_row_figures[0]))
 
-/* An int32_t of a row; false: the number is none. Cutting it off would turn a price's date or a
- * cache's lifetime into another one. */
+/* An int32_t of a row; false when the number does not fit. Cutting it off would turn a price's date
+ * or a cache's lifetime into another one. */
 static int32_t prompt_narrow(int64_t number, bool *good)
 {
     *good = *good && number >= INT32_MIN && number <= INT32_MAX;
@@ -376,7 +376,7 @@ static void prompt_put_models(qp_jsonw *writer, quipu_model_rows rows)
     qp_jsonw_array_end(writer);
 }
 
-/* The three members that are no int64_t are read as numbers and narrowed. The limit is checked
+/* The three members that are not int64_t are read as numbers and narrowed. The limit is checked
  * before memory is taken: rows are searched once for each model that is looked up. */
 static quipu_model_rows prompt_take_models(qp_json_node array, quipu_arena *arena, bool *good)
 {
@@ -456,7 +456,8 @@ static void prompt_take_request(qp_json_node object, quipu_arena *arena, qp_prom
     ask->options.request = &ask->request;
 }
 
-/* One member; false in *good: its value is wrong. *is_known false: there is no such member. */
+/* Reads one member. *good becomes false when its value is wrong, *is_known when the member is
+ * unknown. */
 static void prompt_take_member(qp_json_node object, qp_json_node name, qp_json_node value,
                                quipu_arena *arena, qp_prompt_ask *ask, bool *is_known, bool *good)
 {
@@ -565,8 +566,8 @@ void qp_prompt_write(qp_jsonw *writer, const quipu_context *context)
     qp_jsonw_object_end(writer);
 }
 
-/* A hash of another length is none: of a shorter one the rest would be zeros, and compared as part
- * of it. */
+/* A hash of another length is refused: the rest of a shorter one would be zeros, and compared as
+ * part of it. */
 static void prompt_take_hash(qp_json_node object, const char *name, quipu_arena *arena,
                              uint8_t hash[QUIPU_CONTEXT_HASH], bool *good)
 {

@@ -1,6 +1,6 @@
-/* Prompts as JSON, whole: what quipu_context_make() is asked for and what it answers, as a client
- * of a server sends and reads them. Nothing is lost on the way: bytes are base64, and JSON of the
- * caller's keeps its spelling, since prompts are compared byte for byte. */
+/* Prompts as JSON, whole: what quipu_context_make() is asked for and what it answers, as a client of
+ * a server sends and reads them. The form is lossless: bytes are base64, and the caller's JSON
+ * keeps its spelling, because prompts are compared byte for byte. */
 #ifndef QP_BASE_PROMPT_JSON_H
 #define QP_BASE_PROMPT_JSON_H
 
@@ -16,7 +16,7 @@
  */
 void qp_prompt_ask_write(qp_jsonw *writer, const quipu_context_options *options);
 
-/* What an options struct points to, when it is read. */
+/* The structs that an options struct points to, when it is read. */
 typedef struct qp_prompt_ask {
     quipu_context_options options;
     quipu_model_request request;
@@ -33,8 +33,8 @@ QUIPU_MUST_USE quipu_status qp_prompt_ask_take(qp_json_node object, quipu_arena 
 /* Writes a context as an object. */
 void qp_prompt_write(qp_jsonw *writer, const quipu_context *context);
 
-/* Reads an object that qp_prompt_write() wrote; everything goes to the arena. false: it is no such
- * object, or memory is used up. */
+/* Reads an object that qp_prompt_write() wrote; everything goes to the arena. false: it is not such
+ * an object, or memory is used up. */
 QUIPU_MUST_USE bool qp_prompt_take(qp_json_node object, quipu_arena *arena,
                                    quipu_context *ret_context);
 

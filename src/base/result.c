@@ -19,7 +19,7 @@ void *qp_result_new(size_t size)
     return head;
 }
 
-/* NULL is fine. The mark lets a debug build find a pointer that is no result, or was freed
+/* NULL is fine. By the mark a debug build finds a pointer that is not a result, or was freed
  * before. */
 void quipu_free(const void *result)
 {

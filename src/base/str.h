@@ -71,11 +71,11 @@ size_t qp_utf8_put(uint32_t point, char ret_bytes[4]);
 typedef enum qp_text_fault {
     QP_TEXT_OK = 0,
     QP_TEXT_NUL,  /* a NUL byte */
-    QP_TEXT_UTF8, /* a byte that is no part of valid UTF-8 */
+    QP_TEXT_UTF8, /* a byte that is not part of valid UTF-8 */
 } qp_text_fault;
 
-/* What a text column may hold: valid UTF-8 without NUL. On a fault *ret_offset (NULL is fine) is
- * the byte it is at; otherwise it is untouched. */
+/* Checks that a text column may hold it: valid UTF-8 without NUL. On a fault *ret_offset (NULL is
+ * fine) is the byte it is at; otherwise it is untouched. */
 qp_text_fault qp_text_check(quipu_str text, size_t *ret_offset);
 
 /* A 64-bit hash for tables in memory. Not stable across versions: never store it. Not meant against

@@ -21,8 +21,8 @@ static bool token_is_cjk(uint32_t point)
 }
 
 /* A quarter of a token for each character, half of one for each CJK character, both rounded down.
- * Eight ASCII bytes are eight characters and are counted at once; a byte that is no UTF-8 counts as
- * a character, so that every text has an estimate. */
+ * Eight ASCII bytes are eight characters and are counted at once; a byte that is not UTF-8 counts
+ * as a character, so that every text has an estimate. */
 int64_t quipu_token_estimate(quipu_str text)
 {
     const unsigned char *p = (const unsigned char *)text.p;

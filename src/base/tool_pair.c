@@ -42,7 +42,8 @@ static bool tool_pair_is_made(quipu_str id, quipu_str name)
            memcmp(id.p + n, name.p, name.n) == 0;
 }
 
-/* Whether an item has no id of its own. What ADK appends without one is stored with a made one. */
+/* Whether an item has no id of its own. Calls that ADK appends without an id are stored with a made
+ * one. */
 static bool tool_pair_is_anonymous(const qp_tool_item *item)
 {
     return item->id.n == 0 || tool_pair_is_made(item->id, item->name);

@@ -26,7 +26,7 @@
 #define UUID_V7 0x70
 #define UUID_VARIANT 0x80
 
-/* What a process has once, under uuid_lock. The next v7 lies above (last_ms, counter). */
+/* The process's generator, under uuid_lock. The next v7 lies above (last_ms, counter). */
 typedef struct uuid_source {
     uint8_t pool[UUID_POOL_SIZE];
     size_t left;      /* unused bytes at the end of the pool */
@@ -127,7 +127,7 @@ quipu_status qp_uuid_v4(quipu_uuid *ret_uuid)
  *
  * A clock that stands still or goes back only moves the counter, and a full counter borrows the
  * next millisecond. (last_ms, counter) only ever rises, and so do the ids. The noise is drawn
- * before the clock is read, so that nothing has changed when there is none. */
+ * before the clock is read, so that the state has not changed when there is no noise. */
 quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
 {
     uint8_t noise[10];

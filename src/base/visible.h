@@ -1,4 +1,4 @@
-/* What a reader sees of a text: characters that look like nothing, or like a blank.
+/* The visible characters of a text: which ones look like nothing, or like a blank.
  *
  * Texts of memory come from anybody, and stand between lines that quipu writes itself. So a prompt
  * has each of them in one line (qp_visible_put()), and two that look alike count as the same one

@@ -12,8 +12,8 @@
  * counts for something. */
 double qp_bm25_idf(int64_t with, int64_t all);
 
-/* What a word adds to the score of a text that has it `count` times. `relative` is the text's
- * length by the average. */
+/* The amount that a word adds to the score of a text that has it `count` times. `relative` is the
+ * text's length by the average. */
 double qp_bm25_part(double k1, double b, double idf, double count, double relative);
 
 #endif

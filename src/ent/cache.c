@@ -14,8 +14,8 @@
  *                              ▼
  *                          busy, unlisted ──release──▶ finalized
  *
- * One that finds the cache full of busy entries begins as busy, unlisted.
- * Locks: none; the cache belongs to its connection, and a connection to one thread at a time. */
+ * A statement that finds the cache full of busy entries begins as busy, unlisted. Locks: none; the
+ * cache belongs to its connection, and a connection to one thread at a time. */
 #include "ent/cache.h"
 
 #include <assert.h>

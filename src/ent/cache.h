@@ -66,7 +66,7 @@ void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status);
 /* Ends the use of a statement. NULL is fine. */
 void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status);
 
-/* Forgets every statement: after the layout changed, or at the end. One that is in use is finalized
+/* Forgets every statement: after the layout changed, or at the end. A statement in use is finalized
  * when it is released. */
 void qp_cache_clear(ent_db *db);
 

@@ -25,8 +25,8 @@
 /* ---- the values of a new row
  * --------------------------------------------------------------------- */
 
-/* What was given for a field, or QP_NULL. The common types come first: this runs for every field of
- * every row. */
+/* The value that was given for a field, or QP_NULL. The common types come first: this runs for
+ * every field of every row. */
 QP_INLINE void create_given(const ent_field *field, const char *values, qp_value *ret)
 {
     const char *member = values + field->create;
@@ -121,7 +121,7 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
     int64_t of_texts = 0;
 
     assert(entity->shard != NULL);
-    /* Neither its number nor all of its texts are there. */
+    /* Its number and some of its texts are missing. */
     if (!qp_shard_find(entity, create_value, row, &shard)) {
         return qp_error_field(reterr, QUIPU_INVALID, entity->name,
                               number != NULL ? number->name : NULL, "shard",
@@ -169,7 +169,7 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
         const int64_t owner = QP_NEW_ROW_VALUE(row, entity->key[0])->as.i;
 
         row->slots[0].kind = QP_INT;
-        /* With shards the owner is no part of the integer: 1 stands for every owner that can
+        /* With shards the owner is not part of the integer: 1 stands for every owner that can
          * exist, so that only `seq` is checked. */
         status = qp_cluster_pack(entity, shards && owner > 0 ? 1 : owner,
                                  QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i,

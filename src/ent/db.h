@@ -101,7 +101,8 @@ QUIPU_MUST_USE quipu_status qp_db_distribute(ent_db *db, bool asked, bool *ret_c
 /* Locks the key counters of these shards, which ascend, until the transaction ends: a shared writer
  * that is about to insert rows into several shards calls it before its first write. `touch`: they
  * stand for more than numbers, and who locks them later must see what this transaction did, at
- * every isolation level: it fails as a conflict otherwise. Nothing to do without other writers. */
+ * every isolation level: it fails as a conflict otherwise. Does nothing where there are no other
+ * writers. */
 quipu_status qp_db_lock_keys(ent_db *db, const ent_entity *entity, const uint32_t *shards, size_t n,
                              bool touch, quipu_error *reterr);
 

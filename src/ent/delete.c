@@ -1,4 +1,4 @@
-/* Deleting rows. What is deleted with them, and what forbids it, is in the tables' foreign keys: a
+/* Deleting rows. The tables' foreign keys decide what is deleted with them, and what forbids it: a
  * row that others refer to with `restrict` is QUIPU_INVALID with the rule "reference".
  *
  * Owns: nothing; a statement of the cache does the work.

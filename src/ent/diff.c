@@ -125,8 +125,8 @@ static void diff_problem_fix(diff_work *work, const ent_entity *entity, const ch
 {
     assert(what != NULL && fix != NULL);
     if (work->problem.status == QUIPU_OK) {
-        /* Also the status: a problem does not end the comparison, and the caller reads it at the
-         * end. */
+        /* Sets the status, too: a problem does not end the comparison, and the caller reads it at
+         * the end. */
         (void)qp_error_field(&work->problem, QUIPU_UNSUPPORTED, entity->name, column, NULL,
                              "table \"%s\"%s%s%s %s; %s", entity->table,
                              column != NULL ? ", column \"" : "", column != NULL ? column : "",
@@ -180,12 +180,12 @@ static const char *diff_not_addable(const ent_entity *entity, size_t number)
     if (diff_in_key(entity, number)) {
         return "is missing and part of the key";
     }
-    /* A default is no key of an existing row; only NULL is right for all rows. */
+    /* A default would not refer to an existing row; only NULL is right for all rows. */
     if (qp_entity_reference(entity, field) != NULL &&
         ((field->flags & ENT_F_NULLABLE) == 0 || (field->flags & defaults) != 0)) {
         return "is missing and a reference that must be set";
     }
-    /* There is no value that is true for rows that exist. */
+    /* No value would be true for rows that exist. */
     if ((field->flags & (ENT_F_NULLABLE | defaults)) == 0) {
         return "is missing, required and has no default";
     }
@@ -256,7 +256,8 @@ static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_s
         if (column->key_position <= count) {
             expected = diff_key_column(table, entity, names[column->key_position - 1]);
         }
-        /* Also a key of the right names in another order: rows would be read by the wrong one. */
+        /* Refuses a key of the right names in another order, too: rows would be read by the wrong
+         * columns. */
         if (expected != column || (cluster && !column->auto_key)) {
             diff_problem(work, entity, column->name, "belongs to another primary key");
             return;
@@ -443,8 +444,8 @@ done:
  */
 
 /* Whether an index of the file does what the schema's is for: the same columns in the same order
- * and directions, whatever its name. One that is unique serves where the schema asks for a plain
- * one; a partial one never does. Where the engine has shards, the shard leads unique indexes, which
+ * and directions, whatever its name. A unique index serves where the schema asks for a plain one; a
+ * partial index never does. Where the engine has shards, the shard leads unique indexes, which
  * moves the bits of the directions by one. */
 static bool diff_index_serves(const diff_work *work, const ent_entity *entity, size_t number,
                               const qp_table_shape *table, const qp_index_shape *found)
@@ -529,8 +530,8 @@ static quipu_status diff_free_name(const diff_work *work, const char *name, cons
     return qp_error_set(reterr, QUIPU_LIMIT, "no free name for the index \"%s\"", name);
 }
 
-/* Of indexes that seem equally good a server without statistics takes the newest: there the
- * schema's first index is made last. */
+/* When indexes seem equally good, a server without statistics takes the newest: there the schema's
+ * first index is made last. */
 static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quipu_error *reterr)
 {
     const qp_table_shape *table = qp_shape_table(work->shape, entity->table);

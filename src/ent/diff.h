@@ -1,5 +1,5 @@
-/* What a file lacks of a schema: the changes that can be made by adding, and the first difference
- * that needs a named step. */
+/* The differences between a file and a schema: the changes that can be made by adding, and the
+ * first difference that needs a named step. */
 #ifndef QP_ENT_DIFF_H
 #define QP_ENT_DIFF_H
 
@@ -12,7 +12,7 @@ typedef struct qp_diff {
     const qp_ddl *changes;
     size_t change_count;
     size_t table_count;  /* entities whose table the file has */
-    quipu_error problem; /* status QUIPU_OK when there is none */
+    quipu_error problem; /* status QUIPU_OK when there is no problem */
 } qp_diff;
 
 typedef enum qp_diff_purpose {
@@ -20,7 +20,7 @@ typedef enum qp_diff_purpose {
     QP_DIFF_READ       /* references, others' columns and kinds of full text do not matter */
 } qp_diff_purpose;
 
-/* What to compare. */
+/* The two sides of a comparison. */
 typedef struct qp_diff_question {
     const ent_schema *schema;
     const qp_file_shape *shape;

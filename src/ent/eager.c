@@ -142,7 +142,7 @@ static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
         size_t before = e->count;
 
         status = eager_run(e, &key, reterr);
-        /* `loaded` also where there are none: the caller asked for this edge. */
+        /* `loaded` is set for an empty edge, too: the caller asked for it. */
         list.n = e->count - before;
         if (many) {
             memcpy(row + e->edge->row, &list, sizeof(list));

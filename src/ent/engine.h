@@ -1,7 +1,7 @@
 /* The interface between the entity runtime and an engine: a table of functions. An engine takes and
  * gives logical values (a time, a UUID) and owns their physical form, the small differences of its
- * SQL, transactions, and the inspection of what a database holds. Nothing above this header knows
- * SQLite or PostgreSQL.
+ * SQL, transactions, and the inspection of what a database holds. Code above this header does not
+ * know SQLite or PostgreSQL.
  *
  * Owns: qp_value and qp_engine. Implemented by src/ent_sqlite/open.c and src/ent_postgres/open.c,
  * and for tests by tests/engine_strict/strict.c, which checks the rules that stand here.
@@ -65,7 +65,7 @@ typedef struct qp_key_request {
     int64_t above; /* the key is larger than this one */
 } qp_key_request;
 
-/* What a failure says about a retry of the whole transaction. */
+/* Whether the whole transaction may be retried after a failure. */
 typedef enum qp_failure {
     QP_FAILURE_FINAL = 0,  /* it fails in the same way */
     QP_FAILURE_CONFLICT,   /* serialization failure, deadlock, a refused deferred write: it may lose
@@ -95,7 +95,7 @@ typedef struct qp_engine {
 
     void (*close)(void *conn);
 
-    /* What stands before a parameter's number in SQL: "?" in SQLite, "$" in PostgreSQL. */
+    /* The character before a parameter's number in SQL: "?" in SQLite, "$" in PostgreSQL. */
     const char *parameter;
     /* A cluster's key is stored as one integer column `id`, owner << 32 | seq, too (plan.h). */
     bool packs_clusters;

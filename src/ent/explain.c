@@ -45,7 +45,7 @@ static const ent_field *explain_field(const ent_entity *entity, const char *colu
     return NULL;
 }
 
-/* What follows `name` at the start of a text, compared without the case of ASCII letters: a file
+/* The text behind `name` at the start of a text, compared without the case of ASCII letters: a file
  * may spell names differently. NULL: the text begins otherwise. */
 static const char *explain_skip(const char *text, const char *name)
 {
@@ -173,9 +173,9 @@ static quipu_status explain_broken_reference(const ent_entity *entity, bool dele
                           entity->name, field != NULL ? "." : "", field != NULL ? field : "");
 }
 
-/* See row.h. An error without a rule is no broken constraint and passes unchanged, and so does a
- * QUIPU_IO, whose rule says what is wrong with the server. The rule is copied first, because the
- * functions below clear the struct that holds it. */
+/* See row.h. An error without a rule is not a broken constraint and passes unchanged, and so does a
+ * QUIPU_IO, whose rule names the server's failure. The rule is copied first, because the functions
+ * below clear the struct that holds it. */
 quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool deleting,
                         quipu_error *reterr)
 {

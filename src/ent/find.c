@@ -223,7 +223,7 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
                              const void *query, char **ret_rows, size_t *ret_count,
                              quipu_error *reterr)
 {
-    /* Of the caller's own arena: what it held before the call stays valid after a rewind. */
+    /* A mark of the caller's own arena: texts from before the call stay valid after a rewind. */
     qp_arena_mark mark = qp_arena_save(arena);
     /* One statement is a snapshot by itself; several are one only inside of a transaction. */
     bool snapshot = db->depth == 0 && qp_query_has_edges(entity, query);
@@ -439,7 +439,8 @@ static quipu_status find_return(ent_db *db, quipu_arena *arena, const ent_entity
                                 const qp_value *values, void *ret_row, quipu_error *reterr)
 {
     assert(ret_row != NULL);
-    /* Also here: a store reads a session by its key before it appends to it. */
+    /* The cache serves this path, too: a store reads a session by its key before it appends to
+     * it. */
     if (db->engine->shards) {
         qp_owners_note(db, entity, values);
     }
@@ -447,7 +448,7 @@ static quipu_status find_return(ent_db *db, quipu_arena *arena, const ent_entity
 }
 
 /* By the key (-1) or a unique index. The statement is not stepped behind its row: at most one can
- * match, and the release resets it. A missing row is no failure of the statement, which is traced
+ * match, and the release resets it. A missing row is not an error of the statement, which is traced
  * as QUIPU_OK. */
 quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, int index,
                      const void *const *keys, void *ret_row, quipu_error *reterr)
@@ -505,7 +506,7 @@ static quipu_status find_number(ent_db *db, const ent_entity *entity, const void
     if (status != QUIPU_OK) {
         return status;
     }
-    /* `where` may be NULL: count() and exists() of all rows are no mistake. */
+    /* `where` may be NULL: count() and exists() of all rows are allowed. */
     if (entity == NULL || ret == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "count and exists need an entity and a place for the answer");

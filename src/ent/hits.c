@@ -66,9 +66,9 @@ static void hits_add_alternative(qp_hits_query *query, const qp_match_query *mat
     }
 }
 
-/* From a query as it was read to what ranks. An alternative of nothing but exclusions is no part of
- * an engine's expression, and must be none here: counts of an index come in the order of phrases.
- * Room for all spellings of all phrases is taken at once, since a query has few. */
+/* From a query as it was read to what ranks. An alternative of exclusions only is not part of an
+ * engine's expression, and must be left out here, too: counts of an index come in the order of
+ * phrases. Room for all spellings of all phrases is taken at once, since a query has few. */
 quipu_status qp_hits_query_make(quipu_arena *arena, const qp_match_query *query, qp_hits_query *ret,
                                 quipu_error *reterr)
 {
@@ -166,7 +166,7 @@ static void hits_add_places(const qp_hits_query *query, const uint32_t *places, 
 
 /* The same numbers by the row's texts: also of a row of an old index that lacks positions, and of a
  * phrase in several spellings. Counts only what FTS5 would: a phrase whose alternative the row does
- * not meet is no reason for the hit, and both engines must get the same rank. */
+ * not meet does not count, so that both engines get the same rank. */
 quipu_status qp_hits_count(quipu_arena *arena, const qp_hits_query *query, const quipu_str *texts,
                            size_t n, qp_hit *hit, quipu_error *reterr)
 {

@@ -90,7 +90,7 @@ static bool journal_is(quipu_str text, const char *expected)
     return text.n == strlen(expected) && memcmp(text.p, expected, text.n) == 0;
 }
 
-/* Marks a step as applied. One that was applied with another text is QUIPU_INVALID: its new text
+/* Marks a step as applied. A step that was applied with another text is QUIPU_INVALID: its new text
  * would never run. */
 static quipu_status journal_step_row(journal_reader *reader, const qp_value *values,
                                      quipu_error *reterr)

@@ -6,7 +6,7 @@
 
 #define QP_JOURNAL_TABLE "ent_journal"
 
-/* What the journal says to one schema. */
+/* The journal's rows for one schema. */
 typedef struct qp_journal_state {
     bool found;  /* it has rows of this schema */
     bool known;  /* this very schema, with these steps, met the file as it is now */

@@ -253,9 +253,9 @@ quipu_status qp_maintenance_mend_forms(ent_db *db, const ent_entity *entity, qui
                : status;
 }
 
-/* What adding cannot change, and what is missing: as a migration would find it. Inspects the tables
- * and changes nothing. An older file that is read as it is has been compared already, when it was
- * opened. */
+/* Reports, as a migration would find them, differences that adding cannot mend, and what is
+ * missing. Inspects the tables and changes nothing. An older file that is read as it is was
+ * compared when it was opened. */
 quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema, qp_report_fn fn, void *ctx,
                                    quipu_error *reterr)
 {

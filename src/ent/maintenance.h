@@ -110,8 +110,8 @@ const char *const *qp_maintenance_remnants(const ent_db *db);
  * writers go on meanwhile. QUIPU_EXISTS: the path exists. */
 QUIPU_MUST_USE quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *reterr);
 
-/* A private copy of the committed state that can be written and disappears when it is closed. What
- * the page cache cannot hold goes to the system's temporary folder. */
+/* A private copy of the committed state that can be written and disappears when it is closed. Pages
+ * that the cache cannot hold go to the system's temporary folder. */
 QUIPU_MUST_USE quipu_status qp_maintenance_image(ent_db *db, ent_db **ret_db, quipu_error *reterr);
 
 /* Reports what is wrong with the file's structure and its references, at most
@@ -123,14 +123,15 @@ QUIPU_MUST_USE quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, vo
 QUIPU_MUST_USE quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx,
                                                   quipu_error *reterr);
 
-/* Reports where the tables differ from the schema: damage in the engine's own catalog, or what
- * another program changed. Nothing for an older layout that is read as it is (older.h). */
+/* Reports where the tables differ from the schema: damage in the engine's own catalog, or changes
+ * of another program. Reports nothing for an older layout that is read as it is (older.h). */
 QUIPU_MUST_USE quipu_status qp_maintenance_layout(ent_db *db, const ent_schema *schema,
                                                   qp_report_fn fn, void *ctx, quipu_error *reterr);
 
 /* Reports counters of the entity's integer keys that are missing, or behind the highest key: a new
- * row could get a key that was used. At most QP_MAINTENANCE_FINDINGS_MAX. Nothing for an entity
- * without allocated keys, and for an older layout, which nobody writes to. Inside of a transaction.
+ * row could get a key that was used. At most QP_MAINTENANCE_FINDINGS_MAX. Reports nothing for an
+ * entity without allocated keys, and for an older layout, which is read-only. Inside of a
+ * transaction.
  */
 QUIPU_MUST_USE quipu_status qp_maintenance_counters(ent_db *db, const ent_entity *entity,
                                                     qp_report_fn fn, void *ctx,
@@ -142,8 +143,8 @@ QUIPU_MUST_USE quipu_status qp_maintenance_mend_counters(ent_db *db, const ent_e
 
 /* Reports columns of the entity with values that the engine itself would store in another form: as
  * a blob what is a text, in capitals what is a UUID. They are read, and conditions do not find
- * them. Inside of a transaction. Nothing for an older layout, which is
- * read by a query of its own. */
+ * them. Inside of a transaction. Reports nothing for an older layout, which is read by a query of
+ * its own. */
 QUIPU_MUST_USE quipu_status qp_maintenance_forms(ent_db *db, const ent_entity *entity,
                                                  qp_report_fn fn, void *ctx, quipu_error *reterr);
 

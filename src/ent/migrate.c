@@ -119,8 +119,8 @@ static quipu_status migrate_write_text(qp_migration *m, bool shards, quipu_error
                               m->schema->name);
 }
 
-/* What the journal's last row must say for the file to be as this program wants it. Without shards
- * entgen has computed the hash, which keeps opening a current file cheap. */
+/* The journal's last row, when the file is as this program wants it. Without shards entgen has
+ * computed the hash, which keeps opening a current file cheap. */
 static quipu_status migrate_hash_schema(qp_migration *m, quipu_error *reterr)
 {
     quipu_status status;
@@ -238,7 +238,7 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
                                  bool *ret_current, quipu_error *reterr)
 {
     qp_journal_state state = {0};
-    /* A missing journal is no failure, so that its words must not reach the caller. */
+    /* A missing journal is not an error, so its message must not reach the caller. */
     quipu_error error = {0}; /* the caller's is filled only when the call fails */
     uint32_t id = 0;
     quipu_status status;
@@ -301,8 +301,8 @@ static quipu_status migrate_problem(const qp_diff *diff, quipu_error *reterr)
 /* ---- read-only connections ----------------------------------------------------------------------
  */
 
-/* A file without a journal may be anybody's, and says nothing of who may read it: all of it must be
- * there. A missing index only costs time, and is allowed. */
+/* A file without a journal may belong to any program, so all tables and columns must exist. A
+ * missing index only costs time, and is allowed. */
 static quipu_status migrate_read_unjournalled(const qp_diff *diff, quipu_error *reterr)
 {
     assert(diff->problem.status == QUIPU_OK);
@@ -324,8 +324,8 @@ static quipu_status migrate_read_unjournalled(const qp_diff *diff, quipu_error *
     return QUIPU_OK;
 }
 
-/* Nothing is changed: what an upgrade would add, the connection reads as if it were there. The
- * report names what is missing, for the user. */
+/* Changes nothing: the connection reads what an upgrade would add as if it existed. The report
+ * names what is missing, for the user. */
 static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *state,
                                       quipu_error *reterr)
 {

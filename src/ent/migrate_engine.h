@@ -1,5 +1,5 @@
-/* What migration needs of an engine besides engine.h: inspection, the text of schema changes,
- * identity, backups and checks. Implemented by ent_sqlite/inspect_check.c and
+/* The functions of an engine that migration needs besides engine.h: inspection, the text of schema
+ * changes, identity, backups and checks. Implemented by ent_sqlite/inspect_check.c and
  * ent_postgres/migrate.c. */
 #ifndef QP_ENT_MIGRATE_ENGINE_H
 #define QP_ENT_MIGRATE_ENGINE_H

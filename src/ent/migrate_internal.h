@@ -27,7 +27,7 @@ typedef struct qp_rebuild {
     bool ended;
 } qp_rebuild;
 
-/* What the migration found out about a step. The journal fills `applied` and `ran`, the step's own
+/* The migration's findings about a step. The journal fills `applied` and `ran`, the step's own
  * question `needed`; a step that runs adds what it did. */
 typedef struct qp_step_state {
     char hash[QP_SCHEMA_HASH_SIZE]; /* of its text */
@@ -86,7 +86,7 @@ quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query,
 quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret_count,
                                 quipu_error *reterr);
 
-/* Those that have no value in a field. */
+/* Rows that have no value in a field. */
 quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entity,
                                         const ent_field *field, int64_t *ret_count,
                                         quipu_error *reterr);

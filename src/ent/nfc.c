@@ -124,7 +124,7 @@ static uint8_t nfc_class_of(uint32_t point)
 }
 
 /* Two Hangul letters, or a syllable without a final and a final: their syllable, else 0. The
- * syllables are numbered by their letters: ((L * 21) + V) * 28 + T, where T 0 is no final. The
+ * syllables are numbered by their letters: ((L * 21) + V) * 28 + T, where T 0 is not a final. The
  * differences are unsigned: one comparison checks both ends of a range. */
 static uint32_t nfc_hangul(uint32_t first, uint32_t second)
 {
@@ -138,7 +138,7 @@ static uint32_t nfc_hangul(uint32_t first, uint32_t second)
     return 0;
 }
 
-/* What two characters compose to, or 0. Pairs that never compose (a character that stands for
+/* The composition of two characters, or 0. Pairs that never compose (a character that stands for
  * another, Unicode's exclusions) are not in the list that is searched. */
 static uint32_t nfc_compose(uint32_t first, uint32_t second)
 {
@@ -297,7 +297,7 @@ static void nfc_recompose(nfc_run *run)
             made = nfc_compose(run->points[starter], run->points[i]);
         }
         if (made != 0) {
-            /* What was composed is the starter again, and may compose with the next mark. */
+            /* The composed character is the starter again, and may compose with the next mark. */
             run->points[starter] = made;
             continue;
         }
@@ -341,7 +341,7 @@ static void nfc_put(quipu_str text, bool composed, qp_buf *ret)
         uint32_t point = 0;
         const size_t step = qp_utf8_step(p, end, &point);
 
-        /* Bytes that are no UTF-8 stand between runs and are copied as they are. */
+        /* Bytes that are not UTF-8 stand between runs and are copied as they are. */
         if (step == 0) {
             nfc_flush(&run, composed, ret);
             qp_buf_putc(ret, (char)*p++);

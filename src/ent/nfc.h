@@ -17,10 +17,10 @@
 #define QP_NFC_RUN_MAX 128
 
 /* Whether the text is known to be in Form C without a closer look: no character of it can change.
- * Says false of some texts that are. Bytes that are no UTF-8 change nothing. */
+ * Says false of some texts that are. Bytes that are not UTF-8 change nothing. */
 bool qp_nfc_is(quipu_str text);
 
-/* Appends the text in Form C. Bytes that are no UTF-8 are copied. The buffer keeps a failure. */
+/* Appends the text in Form C. Bytes that are not UTF-8 are copied. The buffer keeps a failure. */
 void qp_nfc_put(quipu_str text, qp_buf *ret);
 
 /* The same in Form D: what composes is taken apart. */

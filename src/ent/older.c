@@ -1,12 +1,13 @@
-/* What a read-only connection's file lacks of the program's schema, as SQL to put in the place of a
+/* The columns and tables that a read-only connection's file lacks, as SQL that takes the place of a
  * table. Owned by the connection (db.h), made by migrate.c from a diff, read by sql.c on a miss of
  * the statement cache. For a table that lacks columns:
  *
  *     (SELECT "id","key",...,NULL AS "title" FROM "sessions") AS "sessions"
  *
  * Both engines merge such a subquery into the statement around it, so that conditions and orders
- * still use the table's indexes, and those on a missing column see its default.
- * Transactions: made outside of any; it stays until the journal shows another migration. */
+ * still use the table's indexes, and those on a missing column see its default. Transactions: made
+ * outside of any; takes no lock, because the connection belongs to one thread. It is valid until
+ * the journal shows another migration; then migrate.c replaces it. */
 #include "ent/older.h"
 
 #include <assert.h>

@@ -1,6 +1,7 @@
-/* An older layout under a read-only connection. What an upgrade would add is not there and cannot
- * be made; the runtime reads as if it were: a missing column shows its default or NULL in every
- * row, a missing table has no rows. docs/decisions/0025-older-files-read-only.md says why. */
+/* An older layout under a read-only connection. A read-only file of an older layout lacks what an
+ * upgrade would add. The runtime reads as if it were there: a missing column shows its default or
+ * NULL in every row, a missing table has no rows. docs/decisions/0025-older-files-read-only.md says
+ * why. */
 #ifndef QP_ENT_OLDER_H
 #define QP_ENT_OLDER_H
 
@@ -28,7 +29,7 @@ int64_t qp_older_journal_seq(const struct qp_older *older);
  * it was compared. Compares again when the journal has a new row. (migrate.c) */
 quipu_status qp_older_refresh(ent_db *db, quipu_error *reterr);
 
-/* What the changes of a diff would add, for people; cut at `size`. */
+/* Describes for people what the changes of a diff would add; cut at `size`. */
 void qp_older_describe(const qp_diff *diff, char *ret_text, size_t size);
 
 #endif

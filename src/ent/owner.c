@@ -1,11 +1,11 @@
 /* A small table from an owner's number to its natural key (a session's number to its uid).
  *
- * Owns: db->owners, allocated with the first row that is noted.
- * Called by: the reads and inserts of src/ent, on the thread of the connection.
- * Locks: none. What holds: a number that was committed keeps its key for ever, because numbers are
- * never given out twice. Only a row of a transaction that is rolled back takes its number with it,
- * so that every rollback forgets all. A stale entry could store nothing wrong: the foreign key
- * of the row that names it would be broken, and the insert refused. */
+ * Owns: db->owners, allocated with the first row that is noted. Called by: the reads and inserts of
+ * src/ent, on the thread of the connection. Locks: none. Invariant: a number that was committed
+ * keeps its key for ever, because numbers are never given out twice. Only a row of a transaction
+ * that is rolled back takes its number with it, so that every rollback forgets all. A stale entry
+ * could store nothing wrong: the foreign key of the row that names it would be broken, and the
+ * insert refused. */
 #include "ent/owner.h"
 
 #include <assert.h>

@@ -8,8 +8,9 @@
 /* Put a change into a patch: ENT_OP_SET with a value, or ENT_OP_CLEAR. */
 void qp_patch_put(const ent_field *field, unsigned op, const void *value, void *patch);
 
-/* What the patch sets and clears, in a row. It adds nothing (ENT_OP_ADD). Texts are borrowed; with
- * `texts` false the row only says that they are there: it has an empty one, which is constant. */
+/* Applies what the patch sets and clears to a row, but not what it adds (ENT_OP_ADD). Texts are
+ * borrowed; with `texts` false the row only says that they are there: it has an empty one, which is
+ * constant. */
 void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, void *row);
 
 /* The same in an X_new; what it clears is not given. */

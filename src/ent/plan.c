@@ -148,7 +148,7 @@ static bool plan_pins(const qp_plan *plan, const uint8_t *fields, size_t count)
     return count != 0;
 }
 
-/* What it saves: ORDER BY (order.c), reading in chunks (find.c), a transaction around UPDATE ...
+/* It saves: ORDER BY (order.c), reading in chunks (find.c), a transaction around UPDATE ...
  * RETURNING (update.c). */
 bool qp_plan_pins_one(const qp_plan *plan)
 {
@@ -245,7 +245,7 @@ qp_cluster_range qp_cluster_bounds(const ent_where_int *seq)
 }
 
 /* Both ends of an owner's range; low 0 and high -1, which no key meets, when nothing can match. An
- * owner that cannot exist is no error here: the query has no rows. */
+ * owner that cannot exist is not an error here: the query has no rows. */
 static void plan_ends(int64_t owner, const qp_cluster_range *range, int64_t *ret_low,
                       int64_t *ret_high)
 {

@@ -53,7 +53,7 @@ typedef enum qp_operation {
     QP_OP_TEXTS /* the searched texts of one row: key */
 } qp_operation;
 
-/* What an upsert does with a field when the row exists. */
+/* An upsert's treatment of a field when the row exists. */
 typedef enum qp_upsert_field {
     QP_UPSERT_KEEP = 0,
     QP_UPSERT_SET, /* to the value that would have been inserted */
@@ -163,8 +163,8 @@ void qp_sql_doubled(qp_buf *sql, const char *text, char quote);
 /* Appends a quoted identifier; quotes inside are doubled. */
 void qp_sql_name(qp_buf *sql, const char *name);
 
-/* Appends all columns in the order of the row struct. One of a field that is left out has a
- * constant in its place, so that columns keep their numbers; NULL: none is. */
+/* Appends all columns in the order of the row struct. A field that is left out has a constant in
+ * its place, so that columns keep their numbers; NULL leaves none out. */
 void qp_sql_columns(qp_buf *sql, const ent_entity *entity, const qp_fields *without);
 
 /* A text literal in SQL: in single quotes, those inside doubled. */

@@ -28,8 +28,8 @@
 /* A whole text could be a message of megabytes. */
 #define ROW_SHOWN_MAX 60 /* bytes of a refused value that a message shows */
 
-/* What a change of an enum looks like in generated code. Every enum has a patch type of its own;
- * all have this layout. */
+/* The form of an enum's change in generated code. Every enum has a patch type of its own; all have
+ * this layout. */
 typedef struct row_patch_enum {
     ent_wants_enum op;
     int v; /* the label's number */
@@ -133,8 +133,8 @@ static quipu_status row_put_bytes(quipu_bytes bytes, quipu_arena *arena, char *m
     return QUIPU_OK;
 }
 
-/* A row that an older program wrote may lack a column that has a default: it reads as that.
- * False: there is none, and NULL stays NULL. */
+/* A row that an older program wrote may lack a column that has a default: it reads as that. False
+ * when it has no default, and NULL stays NULL. */
 QP_NOINLINE bool qp_row_default(const ent_field *field, qp_value *ret)
 {
     if ((field->flags & ENT_F_DEFAULT) == 0) {
@@ -363,7 +363,7 @@ const char *ent_enum_text(const char *const *labels, int value)
     return qp_enum_label(labels, value).p;
 }
 
-/* 0 for a text that is no label. */
+/* 0 for a text that is not a label. */
 int ent_enum_parse(const char *const *labels, quipu_str text)
 {
     if (labels == NULL || text.p == NULL) {
@@ -402,7 +402,7 @@ static quipu_status row_rule_outside(const ent_entity *entity, const ent_field *
                           (long long)field->rule->min, (long long)field->rule->max);
 }
 
-/* What text, bytes, JSON and labels have in common. The absolute limit is QUIPU_LIMIT, a rule of
+/* The checks that text, bytes, JSON and labels share. The absolute limit is QUIPU_LIMIT, a rule of
  * the schema QUIPU_INVALID: the caller can do something else about each. */
 static quipu_status row_rule_size(const ent_entity *entity, const ent_field *field, size_t n,
                                   quipu_error *reterr)

@@ -387,7 +387,7 @@ static void search_tie(qp_plan *plan, char *where, int64_t ret_highest[QP_SEARCH
     range = qp_cluster_bounds(seq);
     if (plan->packs) {
         (void)qp_cluster_tie(plan, owner->v, &range);
-        /* Without memory there is none: qp_plan_status() says so. */
+        /* Without memory there is no plan: qp_plan_status() reports that. */
         ret_highest[0] = plan->bind_count > 0 ? plan->binds[plan->bind_count - 1].as.i : INT64_MAX;
     } else {
         qp_plan_mark(plan, QP_MARK_ID_IS);
@@ -590,9 +590,9 @@ typedef struct search_row {
     size_t count;
 } search_row;
 
-/* Reads the texts of one hit. The row may be gone: then there are none. Another statement on the
- * same connection, while the hits' own is still open. Texts are copied, because releasing the
- * statement ends them. */
+/* Reads the texts of one hit; none when the row is gone. This is another statement on the same
+ * connection, while the hits' own is still open. Texts are copied, because releasing the statement
+ * ends them. */
 static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent_hit *hit,
                                  search_row *row, quipu_error *reterr)
 {

@@ -1,6 +1,7 @@
-/* What full-text search needs of an engine besides engine.h: the text of its statements. Conditions
- * on the entity's own rows are written by src/ent. An engine either cuts texts into words by
- * itself, in its statements, or is given row after row and cuts them with ent/words.h (`add_row`).
+/* The functions of an engine that full-text search needs besides engine.h: the text of its
+ * statements. Conditions on the entity's own rows are written by src/ent. An engine either cuts
+ * texts into words by itself, in its statements, or is given row after row and cuts them with
+ * ent/words.h (`add_row`).
  */
 #ifndef QP_ENT_SEARCH_ENGINE_H
 #define QP_ENT_SEARCH_ENGINE_H
@@ -12,14 +13,14 @@
 
 #define QP_SEARCH_KEYS_MAX 2
 
-/* What a step of qp_searcher.clean leaves. */
+/* The result of a step of qp_searcher.clean. */
 typedef enum qp_search_cleaned {
     QP_SEARCH_CLEANED = 0,
     QP_SEARCH_CLEANS,      /* another step is needed */
     QP_SEARCH_CANNOT_CLEAN /* the index has to be emptied instead */
 } qp_search_cleaned;
 
-/* What qp_searcher.put_walk writes; sql_hits() in sql.c has the statement. */
+/* The parts that qp_searcher.put_walk writes; sql_hits() in sql.c has the statement. */
 typedef enum qp_search_walk_part {
     QP_SEARCH_SAMPLE_END, /* behind the range of the sample */
     QP_SEARCH_WALK_WORDS, /* behind the range of the walk: conditions on rows follow */
@@ -63,8 +64,8 @@ typedef struct qp_searcher {
     quipu_status (*clean)(void *conn, const ent_entity *entity, bool first, qp_search_cleaned *ret,
                           quipu_error *reterr);
     /* Replaces an index that cannot even be emptied by an empty one, inside of the caller's
-     * transaction. What it held stays in the file, out of reach, until the file is rewritten. NULL:
-     * the index is a table like any other, which the engine looks after. */
+     * transaction. Its old bytes stay in the file, out of reach, until the file is rewritten. NULL:
+     * the index is an ordinary table. */
     quipu_status (*discard)(void *conn, const ent_entity *entity, quipu_error *reterr);
     /* For an index that gives all matches before the first one is read: words that most rows have
      * are found by walking through the rows instead. put_hits then ends where a range of the key

@@ -1,6 +1,7 @@
 /* Shards, in engines that can spread rows over servers: a column (named `part` on disk) leads every
  * primary key and unique index, so that a row is found on one server, and the rows of one user are
- * together. Nothing above the engine sees it: the values of a row or a condition give the shard.
+ * together. Code above the engine does not see it: the values of a row or a condition give the
+ * shard.
  *
  * A number that carries its shard (a session's) is count << ENT_SHARD_BITS | shard. An entity with
  * `shard (...) key uid` has the primary key (part, uid), and entities whose cluster it owns have

@@ -236,7 +236,7 @@ static void sql_group(sql_writer *w, unsigned mark)
 }
 
 /* One level of conditions, joined by AND, with `before` in front of the first; returns whether
- * there was any. Ends in front of the first mark that is no condition, which the caller
+ * there was any. Ends in front of the first mark that is not a condition, which the caller
  * consumes. */
 static bool sql_level(sql_writer *w, const char *before)
 {
@@ -276,7 +276,7 @@ static bool sql_level(sql_writer *w, const char *before)
     }
 }
 
-/* Nothing where there is no condition. */
+/* Writes nothing when there is no condition. */
 static void sql_where(sql_writer *w)
 {
     (void)sql_level(w, " WHERE ");
@@ -588,7 +588,7 @@ static void sql_insert(sql_writer *w)
 }
 
 /* ON CONFLICT with what upsert.c decided for each field: `excluded` is the row that could not be
- * inserted, so that a given value is bound once. A time is bound again, since it is no value of
+ * inserted, so that a given value is bound once. A time is bound again, since it is not a value of
  * that row.
  *
  *   INSERT INTO "state" (...) VALUES (...) ON CONFLICT ("tenant",...,"name")
@@ -699,7 +699,7 @@ static const char *sql_search_key(const sql_writer *w, size_t at)
     return w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[at]].column;
 }
 
-/* What stands for a column of the key in a condition: a parameter, or the hit's own column. */
+/* Writes a column of the key in a condition: a parameter, or the hit's own column. */
 static void sql_search_value(sql_writer *w, size_t at, bool of_hit)
 {
     if (of_hit) {
@@ -828,7 +828,7 @@ static void sql_hits_walk(sql_writer *w)
 }
 
 /* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
- * are on the row, which is looked up. Of what is left one window is read, the highest keys.
+ * are on the row, which is looked up. One window of the rest is read, the highest keys.
  *
  *   SELECT rowid,quipu_counts("messages_search")
  *     FROM "messages_search" WHERE "messages_search" MATCH ?1

@@ -33,7 +33,7 @@ typedef struct stem_rule {
 } stem_rule;
 
 /* A letter other than a, e, i, o, u; y is a vowel behind a consonant. The call for the letter
- * before a run of y does not recurse further: that letter is no y. */
+ * before a run of y does not recurse further: that letter is not a y. */
 static bool stem_is_consonant(const char *p, size_t at)
 {
     switch (p[at]) {

@@ -1,5 +1,5 @@
-/* What a named step can do besides reading and writing rows: look at the database, drop an index,
- * and rebuild a table in the one order that never cascades: create, copy, drop, rename, with
+/* The functions of a named step besides reading and writing rows: look at the database, drop an
+ * index, and rebuild a table in the one order that never cascades: create, copy, drop, rename, with
  * references switched off.
  *
  * Owns: qp_rebuild, for the step that runs.
@@ -122,7 +122,7 @@ static quipu_status step_has_index(const qp_migration *m, const ent_entity *enti
     return status;
 }
 
-/* An index of another table is left as it is. A missing one is no error: one step serves files
+/* An index of another table is left as it is. A missing one is not an error: one step serves files
  * of several ages. */
 quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const char *index,
                                  quipu_error *reterr)
@@ -144,8 +144,8 @@ quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const cha
                               reterr);
 }
 
-/* What the journal says, and what this migration did. `ran` is not `applied`: a step that a file
- * did not need is applied as well, and never ran. */
+/* The journal's answer, and that of this migration. `ran` is not `applied`: a step that a file did
+ * not need is applied as well, and never ran. */
 quipu_status ent_step_ran(ent_db *db, const char *step, bool *ret_ran, quipu_error *reterr)
 {
     const qp_migration *m = db != NULL ? db->migration : NULL;
@@ -239,7 +239,7 @@ static quipu_status step_find_extra(qp_migration *m, qp_rebuild *rebuild, quipu_
         if (qp_entity_knows(rebuild->entity, column->name)) {
             continue;
         }
-        /* Nothing has been changed yet: the caller's migration stops with the file as it was. */
+        /* The file is unchanged so far: the caller's migration stops with the file as it was. */
         if (column->generated) {
             return qp_error_field(reterr, QUIPU_UNSUPPORTED, rebuild->entity->name, column->name,
                                   NULL,
@@ -490,7 +490,7 @@ static void step_put_unique(qp_buf *sql, const qp_rebuild *rebuild, const qp_ind
     qp_buf_putc(sql, ')');
 }
 
-/* From its own SQL, or as a unique index for a UNIQUE clause. One that fits the new table in
+/* From its own SQL, or as a unique index for a UNIQUE clause. An index that fits the new table in
  * neither way is left out or, where it compares in an order that cannot be written, fails the
  * rebuild. */
 static quipu_status step_restore_index(qp_migration *m, const qp_rebuild *rebuild,
@@ -537,8 +537,8 @@ static bool step_is_search_trigger(const ent_entity *entity, const char *name)
            strncmp(name + n, "_search_", strlen("_search_")) == 0;
 }
 
-/* Indexes and triggers of the old table, which DROP TABLE took with it. Those of the schema may be
- * among them; what is missing then is added behind the steps. */
+/* Indexes and triggers of the old table, which DROP TABLE took with it. Indexes of the schema may
+ * be among them; missing ones are added behind the steps. */
 static quipu_status step_restore(qp_migration *m, const qp_rebuild *rebuild, quipu_error *reterr)
 {
     const qp_table_shape *old = rebuild->old;
@@ -604,7 +604,7 @@ quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity, quipu_er
  */
 
 /* A step that leaves a rebuild open fails the migration; so does one that leaves a savepoint open,
- * or ends the migration's transaction. What a failed step wrote is rolled back by the caller. */
+ * or ends the migration's transaction. The caller rolls back what a failed step wrote. */
 quipu_status qp_step_run(qp_migration *m, size_t number, quipu_error *reterr)
 {
     const ent_step *step = &m->options.steps[number];
@@ -623,7 +623,7 @@ quipu_status qp_step_run(qp_migration *m, size_t number, quipu_error *reterr)
                               "the migration",
                               step->name);
     }
-    /* Also after a failure: a statement must not outlive its step. */
+    /* Runs after a failure, too: a statement must not outlive its step. */
     for (qp_rebuild *rebuild = m->rebuilds; rebuild != NULL; rebuild = rebuild->next) {
         if (rebuild->carry != NULL) {
             m->engine->finalize(rebuild->carry);

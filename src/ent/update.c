@@ -219,7 +219,7 @@ quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr)
     return status;
 }
 
-/* Matching no row is no error: *ret_count says so. */
+/* Matching no row succeeds: *ret_count is 0. */
 quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where, const void *patch,
                         int64_t *ret_count, quipu_error *reterr)
 {
@@ -255,8 +255,8 @@ quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const vo
     return status == QUIPU_OK ? update_run_matching(db, entity, reterr) : status;
 }
 
-/* What writes a session once in each batch: the literal of a where has a slot for each field.
- * The entity's first field must be a number that the engine gives out. */
+/* The UPDATE that writes a session once in each batch: the literal of a where has a slot for each
+ * field. The entity's first field must be a number that the engine gives out. */
 quipu_status qp_update_row(ent_db *db, const ent_entity *entity, int64_t number, const void *patch,
                            quipu_error *reterr)
 {

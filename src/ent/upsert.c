@@ -33,7 +33,7 @@ static bool upsert_in(const uint8_t *fields, size_t count, size_t field)
     return false;
 }
 
-/* What happens to a field when the row exists: key fields and immutable ones stay, given ones are
+/* The treatment of a field when the row exists: key fields and immutable ones stay, given ones are
  * set, on_update ones get the time. */
 static unsigned upsert_how(const ent_entity *entity, size_t number, int on, const qp_new_row *row)
 {

@@ -1,5 +1,6 @@
 /* Views and classes: values between a row, an X_new, an X_patch and the program's own structs, by
- * the tables that entgen wrote. Pure functions over memory; no connection, no lock.
+ * the tables that entgen wrote. Owns nothing: pure functions over memory, without a connection, a
+ * lock or a transaction; on return the caller's struct is filled.
  *
  *   quipu_session_new ──ent_view_create()──▶ qp_session_new ──▶ INSERT
  *   quipu_session_patch ──ent_view_patch()──▶ qp_session_patch ──▶ UPDATE
@@ -51,8 +52,8 @@ static const void *view_row_value(const ent_field *field, const void *row)
 /* ---- views ------------------------------------------------------------------------------------
  */
 
-/* The row that has the field of a member: our own, or the one that an edge leads to, which is NULL
- * when there is none or nobody has loaded it. */
+/* The row that has the field of a member: the view's own row, or the one that an edge leads to,
+ * which is NULL when it does not exist or was not loaded. */
 static const void *view_row(const ent_view *view, const ent_shown *shown, const void *row,
                             const ent_field **ret_field)
 {
@@ -115,7 +116,8 @@ void ent_view_create(const ent_view *view, const void *from, void *ret_new)
     for (size_t i = 0; i < view->count; i++) {
         const ent_shown *shown = &view->items[i];
         const ent_field *field = &view->entity->fields[shown->field];
-        /* What is filled in by hand, or only shows a presence, cannot be created from. */
+        /* A member that is filled in by hand, or only shows a presence, gives no value to create a
+         * row from. */
         bool has = !shown->presence && !shown->by_hand;
 
         assert(shown->edge == 0); /* of views that are read only */
@@ -142,7 +144,7 @@ void ent_view_patch(const ent_view *view, uint32_t set, const void *from, void *
         if ((shown->bit & set) == 0 || shown->by_hand) {
             continue;
         }
-        /* An absent text clears its field: there is no other way to say so in such a struct. */
+        /* An absent text clears its field: the struct has no other way to express that. */
         if (view_says_absent(field) && qp_member_value(field, member).kind == QP_NULL) {
             qp_patch_put(field, ENT_OP_CLEAR, NULL, ret_patch);
         } else {

@@ -185,7 +185,7 @@ static quipu_status where_check(const qp_plan *plan, const ent_field *field, con
 }
 
 /* Numbers and UUIDs cannot be wrong; the items of other lists are checked, in one pass. An empty
- * list is no error: IN () is false, NOT IN () is true for every value. */
+ * list is allowed: IN () is false, NOT IN () is true for every value. */
 static quipu_status where_check_list(const qp_plan *plan, const ent_field *field,
                                      const where_slot *slot, quipu_error *reterr)
 {
@@ -403,7 +403,7 @@ static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outerm
     if (!child) {
         QP_FIELDS_ADD(&done, entity->key[0]);
     }
-    /* An operator that is no range (IN, NE) keeps its own condition beside the packed range. */
+    /* An operator that is not a range (IN, NE) keeps its own condition beside the packed range. */
     if (range.covers) {
         QP_FIELDS_ADD(&done, entity->key[1]);
     }

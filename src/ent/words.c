@@ -15,7 +15,7 @@
 
 #include "base/str.h"
 
-/* What a character is to a word. */
+/* The role of a character in a word. */
 typedef enum words_kind {
     WORDS_GAP = 0, /* ends it */
     WORDS_LETTER,
@@ -47,7 +47,7 @@ bool qp_word_is_cjk(uint32_t point)
 }
 
 /* Binary search in the table of characters that are not letters. The ranges are sorted and do not
- * overlap. What no range names is a letter, also characters that Unicode adds later. */
+ * overlap. A character outside of all ranges is a letter, also one that Unicode adds later. */
 static words_kind words_kind_of(uint32_t point)
 {
     size_t low = 0;
@@ -229,8 +229,8 @@ static const char *words_quoted(const char *p, const char *end, qp_phrase *ret)
     return close == NULL ? end : close + (ret->prefix ? 2 : 1);
 }
 
-/* Never fails: a quote that is not closed extends to the end. A lone "*" is no prefix (hence
- * p - start > 1): prefixes of nothing would match everything.
+/* Never fails: a quote that is not closed extends to the end. A lone "*" is not a prefix (hence p -
+ * start > 1): an empty prefix would match everything.
  *
  *   red "big car" whe*"x      red | big car | whe, prefix | x
  */

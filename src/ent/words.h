@@ -24,7 +24,7 @@ typedef struct qp_word_reader {
     char folded[QP_TOKEN_BYTES_MAX];
 } qp_word_reader;
 
-/* Read the words of a text. Bytes that are no UTF-8 stand between words. */
+/* Read the words of a text. Bytes that are not UTF-8 stand between words. */
 void qp_words_begin(qp_word_reader *reader, quipu_str text, bool cjk);
 bool qp_words_next(qp_word_reader *reader, qp_word *ret);
 
@@ -39,8 +39,8 @@ typedef struct qp_phrase {
     bool quoted;
 } qp_phrase;
 
-/* The next part from *at on, which moves behind it; false at the end. Nothing that is typed is an
- * error: a quote that is not closed reaches to the end. Operators are parts like any other. */
+/* The next part from *at on, which moves behind it; false at the end. No text is an error: a quote
+ * that is not closed reaches to the end. Operators are parts like any other. */
 bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret);
 
 typedef enum qp_operator {
@@ -80,8 +80,8 @@ bool qp_query_next(qp_query_reader *reader, qp_query_part *ret);
 /* ---- words_table.c ----------------------------------------------------------------------------
  */
 
-/* `more + 1` characters from this one on that are no letters: they stand between words, or are left
- * out of a word that goes on. {0x300, 0x4, 1}: U+0300 to U+0304 are marks. */
+/* `more + 1` characters from this one on that are not letters: they separate words, or are left out
+ * of a word that goes on. {0x300, 0x4, 1}: U+0300 to U+0304 are marks. */
 typedef struct qp_word_gap {
     uint32_t low : 21;
     uint32_t more : 10;

@@ -12,12 +12,12 @@
  *                                                                one worker
  *
  * What holds for commits. A transaction that writes to one worker commits there, with one phase: an
- * append locks its slot and writes to the worker of its session. One that writes to several servers
- * (a create, which moves a counter; a fork into another shard) is committed by Citus with two
- * phases. Where the second phase does not reach a worker, COMMIT succeeds with a WARNING, and Citus
- * finishes it later; until then nobody sees the rows, and their locks are held. connect.c notes the
- * warning, and tx.c reports the commit as one of unknown outcome: it is never acknowledged, the
- * store asks for its event ids, and that waits for the locks. */
+ * append locks its slot and writes to the worker of its session. A transaction that writes to
+ * several servers (a create, which moves a counter; a fork into another shard) is committed by
+ * Citus with two phases. Where the second phase does not reach a worker, COMMIT succeeds with a
+ * WARNING, and Citus finishes it later; until then nobody sees the rows, and their locks are held.
+ * connect.c notes the warning, and tx.c reports the commit as one of unknown outcome: it is never
+ * acknowledged, the store asks for its event ids, and that waits for the locks. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -280,9 +280,8 @@ static quipu_status citus_add_tenant(qp_pg *conn, const char *name, qp_buf *sql,
     return status;
 }
 
-/* What a table needs before it is distributed: no foreign key into another shard, which a worker
- * cannot enforce; and a tenant of its own, which the row policy can compare without a look at
- * another table. */
+/* Prepares a table for distribution: drops foreign keys into other shards, which a worker cannot
+ * enforce, and adds the tenant's column, so that the row policy needs no look at another table. */
 static quipu_status citus_prepare(qp_pg *conn, const PGresult *tables, int row, qp_buf *sql,
                                   quipu_error *reterr)
 {
@@ -445,9 +444,9 @@ quipu_status qp_pg_citus_distribute(void *conn, bool asked, bool *ret_changed, q
 /* ---- what is where ----------------------------------------------------------------------------
  */
 
-/* What each node holds of this store, and how many disks hold a commit there: "bytes level". The
- * tables that stand for the shards are left out. Sizes need no right to the tables of other stores,
- * which those of the view citus_shards do. */
+/* Asks each node how many bytes of this store it holds, and on how many disks a commit is durable
+ * there: "bytes level". The tables that stand for the shards are left out. Sizes need no right to
+ * the tables of other stores, which those of the view citus_shards do. */
 #define CITUS_ASK_NODES                                                                            \
     "run_command_on_all_nodes(format($cmd$SELECT CAST(COALESCE((SELECT "                           \
     "SUM(pg_catalog.pg_total_relation_size(c.oid)) FROM pg_catalog.pg_class c JOIN "               \

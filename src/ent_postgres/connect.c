@@ -39,7 +39,7 @@
 /* Pauses between attempts: about so long after the first, then twice, four times ... as long. */
 #define CONNECT_BACKOFF_MS_FIRST 10
 #define CONNECT_BACKOFF_MS_MAX 250
-/* Where there is no room, knocking often makes it worse. */
+/* A full server is asked less often: each attempt costs it a connection slot for a moment. */
 #define CONNECT_FULL_BACKOFF_MS_MIN 100
 #define CONNECT_FULL_BACKOFF_MS_MORE 200
 #define CONNECT_STANDBY_FUNCTION "SyncRepWaitForLSN"
@@ -54,7 +54,7 @@ bool qp_pg_backoff(qp_pg *conn, int64_t deadline_ns)
 
 /* The notice receiver. Notices are not shown; one of them means that COMMIT stopped waiting for a
  * synchronous standby. It is recognized by the function that raised it: the message is translated,
- * and its SQLSTATE (01000 or 57P01) has other uses. Of a distributed store any warning of a COMMIT
+ * and its SQLSTATE (01000 or 57P01) has other uses. In a distributed store any warning of a COMMIT
  * counts: a worker may hold a transaction that is prepared and not yet committed, which nobody sees
  * until it is (the head of citus.c). */
 static void connect_notice(void *ctx, const PGresult *notice)
@@ -73,8 +73,8 @@ static void connect_notice(void *ctx, const PGresult *notice)
     }
 }
 
-/* What the engine relies on: UTF8 stores every text, and with standard_conforming_strings a literal
- * means the same everywhere. */
+/* Checks the settings that the engine relies on: UTF8 stores every text, and with
+ * standard_conforming_strings a literal means the same everywhere. */
 static quipu_status connect_check(const PGconn *pg, quipu_error *reterr)
 {
     const char *encoding = PQparameterStatus(pg, "server_encoding");
@@ -107,7 +107,7 @@ typedef enum connect_answer {
     CONNECT_REFUSED /* another attempt would end in the same way */
 } connect_answer;
 
-/* What an SQLSTATE of a refused connection means. */
+/* Maps the SQLSTATE of a refused connection to a status. */
 typedef struct connect_meaning {
     const char *state; /* or how it begins */
     connect_answer answer;
@@ -269,8 +269,7 @@ static bool connect_is_list(const connect_hosts *hosts, size_t count)
            (wanted == NULL || strcmp(wanted, "prefer-standby") != 0);
 }
 
-/* libpq's reading: zero and negative mean no bound. Text that is no number is left to libpq to
- * refuse. */
+/* libpq's reading: zero and negative mean no bound. libpq refuses text that is not a number. */
 static int64_t connect_timeout_ns(const char *text)
 {
     char *end = NULL;
@@ -325,7 +324,7 @@ static void connect_hosts_done(connect_hosts *hosts)
 /* ---- one attempt ------------------------------------------------------------------------------
  */
 
-/* Parameters for PQconnectStartParams(). Of two with the same name libpq takes the last one. */
+/* Parameters for PQconnectStartParams(). When a name occurs twice, libpq takes the last value. */
 typedef struct connect_params {
     const char *names[CONNECT_NAMES_MAX];
     const char *values[CONNECT_NAMES_MAX];
@@ -340,10 +339,9 @@ static void connect_put(connect_params *params, const char *name, const char *va
     params->values[params->n++] = value;
 }
 
-/* The parameters of every connection. What stands before `dbname` (the URI) is a default that the
- * URI can change; what stands behind it holds. TCP timeouts detect a host that vanished within
- * about 15 s, before a cluster manager
- * promotes another one (Patroni: 20 s at the earliest). */
+/* The parameters of every connection. Parameters before `dbname` (the URI) are defaults that the
+ * URI can change; those behind it override the URI. TCP timeouts detect a host that vanished within
+ * about 15 s, before a cluster manager promotes another one (Patroni: 20 s at the earliest). */
 static void connect_put_all(connect_params *params, const qp_pg *conn)
 {
     assert(conn->uri != NULL);

@@ -70,7 +70,7 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
     }
 }
 
-/* What a column that an older schema lacks reads as: the field's default, or NULL, with its type.
+/* The value of a column that an older schema lacks: the field's default, or NULL, with its type.
  */
 void qp_pg_put_absent(const ent_field *field, qp_buf *out)
 {
@@ -143,7 +143,7 @@ static void ddl_put_shards(qp_buf *out, const ent_entity *entity)
         qp_buf_puts(out, ", \"" QP_SHARD_COLUMN "\" bigint NOT NULL");
     }
     if (owner != NULL) {
-        /* Fields count from 1 in ent_shard: 0 is none. */
+        /* Fields count from 1 in ent_shard; 0 means no field. */
         const ent_field *key = &owner->fields[owner->shard->key - 1];
 
         qp_buf_puts(out, ", ");

@@ -13,7 +13,7 @@
 
 #define ERROR_STATE_SIZE 5
 
-/* What a state, or a class of states, means to a caller. */
+/* Maps an SQLSTATE, or a class of them, to a status. */
 typedef struct error_meaning {
     const char *state; /* five characters, or the first ones of a class */
     quipu_status status;
@@ -105,15 +105,15 @@ int32_t qp_pg_error_code(const char *state)
     return code;
 }
 
-/* What the caller can do about it. Of a cancel that we sent, `state` is "": the deadline or the
- * caller is the reason, not the role. */
+/* The advice at the end of a message. `state` is "" for a cancel that this library sent: the
+ * deadline or the caller ended the statement, not the role's settings. */
 static const char *error_advice(quipu_status status, const char *state)
 {
     assert(state != NULL);
     switch (status) {
     case QUIPU_BUSY:
         return strncmp(state, "40", 2) == 0 || strcmp(state, "22012") == 0
-                   ? "another writer was in the way; try again"
+                   ? "another writer changed the same rows; try again"
                : strncmp(state, "53", 2) == 0
                    ? "the server is short of connections or memory; try again later"
                : strcmp(state, "57014") == 0
@@ -145,8 +145,8 @@ static const char *error_advice(quipu_status status, const char *state)
                                            : "the server refused";
 }
 
-/* A sum out of range is a cast that cannot succeed (dialect.c): the text that is no number holds
- * the column's name, and stands in the message in every language. */
+/* A sum out of range is a cast that cannot succeed (dialect.c): the text that fails to be a number
+ * holds the column's name, and stands in the message in every language. */
 static bool error_range(const PGresult *failure, quipu_error *reterr)
 {
     const char *text = strstr(error_field(failure, PG_DIAG_MESSAGE_PRIMARY), QP_PG_RANGE);

@@ -47,7 +47,7 @@ static quipu_status maintenance_durability(qp_pg *conn, int64_t *ret_level, quip
     return status;
 }
 
-/* All relations of the schema with their indexes and TOAST; a server's log is no part of them. */
+/* All relations of the schema with their indexes and TOAST; the server's log is not counted. */
 static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_pg *self = conn;
@@ -225,7 +225,8 @@ static quipu_status maintenance_copy(void *conn, const char *path, quipu_error *
                         "pg_basebackup), or by an export");
 }
 
-/* The server enforces references and page checksums: a client finds nothing that it would not. */
+/* The server enforces references and verifies page checksums itself, so there is nothing to check
+ * from a client. */
 static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     assert(conn != NULL);
@@ -236,7 +237,7 @@ static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, qu
     return QUIPU_OK;
 }
 
-/* There are none beside the database. */
+/* A server keeps no backups beside the database. */
 static quipu_status maintenance_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     assert(conn != NULL);
@@ -247,8 +248,8 @@ static quipu_status maintenance_backups(void *conn, qp_report_fn fn, void *ctx, 
     return QUIPU_OK;
 }
 
-/* What is missing here (seal, image, intact, forms) is NULL: src/ent refuses those calls or has
- * nothing to do, because a server has no file of its own and its columns are typed. */
+/* The members seal, image, intact and forms are NULL: src/ent refuses those calls or skips them,
+ * because a server store has no file and its columns are typed. */
 const struct qp_maintenance qp_pg_maintenance = {
     .version = 1,
     .sizes = maintenance_sizes,

@@ -15,10 +15,10 @@
  * the next number is drawn when the transaction that has the last one is over. Its counter must be
  * the last lock of a transaction, behind those of shards and the rows.
  *
- * Numbers grow in every shard. Those of one connection grow across shards as well, because each is
- * larger than all that the connection took or saw in the counters before (qp_pg_numbered.highest):
- * a program that creates sessions one after the other finds them in that order. Between programs
- * that write at the same time the order of numbers says nothing.
+ * Numbers grow in every shard. The numbers of one connection grow across shards as well, because
+ * each is larger than all that the connection took or saw in the counters before
+ * (qp_pg_numbered.highest): a program that creates sessions one after the other finds them in that
+ * order. Between programs that write at the same time the order of numbers says nothing.
  *
  * A store of an older program has the one counter "number of sessions". The first writer that
  * misses the counter of a shard renames it to "base of sessions", under a lock of that row, and
@@ -258,7 +258,7 @@ static quipu_status number_lock(qp_pg *conn, int32_t table, const char *list, si
                                            : status;
 }
 
-/* The COMMIT writes all counters that have moved: these count as moved, by nothing. */
+/* Marks the counters as moved, with unchanged values, so that the COMMIT writes them. */
 static void number_touch(qp_pg *conn, int32_t table, const uint32_t *shards, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

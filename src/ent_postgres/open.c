@@ -29,8 +29,8 @@
 
 /* ---- the function table --------------------------------------------------------------------- */
 
-/* An open transaction ends with the connection: the server rolls it back. Also of a connection that
- * never came about: each of these accepts NULL. */
+/* An open transaction ends with the connection: the server rolls it back. A connection that was
+ * never made is freed, too: each of these functions accepts NULL. */
 static void open_close(void *conn)
 {
     qp_pg *self = conn;
@@ -45,7 +45,8 @@ static void open_close(void *conn)
     }
 }
 
-/* Of the last statement; a deferred write leaves it alone. */
+/* Rows that the last statement changed. Deferred writes do not count: their results are read
+ * later. */
 static int64_t open_changes(void *conn)
 {
     assert(conn != NULL);
@@ -74,13 +75,13 @@ static bool open_is_read_only(void *conn)
     return ((const qp_pg *)conn)->read_only;
 }
 
-/* What the last failure says about a retry, see error.c. */
+/* Whether the last failure may be retried; see error.c. */
 static qp_failure open_failure(void *conn)
 {
     const qp_pg *self = conn;
 
     assert(self != NULL);
-    /* Of the last call that failed; src/ent asks right after a failure. */
+    /* The last failed call's code; src/ent asks right after a failure. */
     return self->failure;
 }
 
@@ -93,7 +94,7 @@ static quipu_status open_adopt(void *conn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* What both tables have. */
+/* The members that both engine tables share. */
 #define OPEN_ENGINE                                                                                \
     .version = 1, .name = "postgres", .close = open_close, .parameter = "$",                       \
     .packs_clusters = false, .shards = true, .prepare = qp_pg_prepare, .finalize = qp_pg_finalize, \

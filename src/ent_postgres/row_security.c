@@ -265,8 +265,8 @@ static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *polic
     return status;
 }
 
-/* Creates the policies in one exclusive write. What is missing is read again inside of it: of
- * several processes that open the store together, one creates them. */
+/* Creates the policies in one exclusive write. Missing policies are looked up again inside of it,
+ * so that one process creates them when several open the store together. */
 static quipu_status row_security_build(qp_pg *conn, const qp_row_policy *policies, size_t n,
                                        qp_buf *sql, quipu_error *reterr)
 {

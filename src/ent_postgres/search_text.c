@@ -107,7 +107,7 @@ static search_text_word *search_text_find(search_text_row *row, quipu_str text)
     return &row->words[row->count++];
 }
 
-/* Appends a position to the word's list. What does not fit makes the row partial. */
+/* Appends a position to the word's list. A position that does not fit makes the row partial. */
 static void search_text_place(search_text_row *row, search_text_word *word, size_t position)
 {
     assert(position >= 1);
@@ -250,8 +250,8 @@ static void search_text_phrase(const qp_match_query *query, const qp_match_phras
 }
 
 /* The phrases of one alternative, from number `first` on, joined by &; returns the number of the
- * next alternative's first phrase. Nothing is excluded loosely: whether a row that is indexed in
- * part lacks something, only its text says. */
+ * next alternative's first phrase. Exclusions are left out here, because only the text shows
+ * whether a partly indexed row lacks a phrase. */
 static size_t search_text_alternative(const qp_match_query *query, size_t first, bool loose,
                                       qp_buf *out)
 {

@@ -773,8 +773,8 @@ static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error
     return status;
 }
 
-/* A text of several commands. What is queued goes first, in a batch of its own, because the simple
- * query protocol cannot be used inside a pipeline. */
+/* Runs a text of several commands. Queued statements are sent first, in a batch of their own,
+ * because the simple query protocol cannot be used inside a pipeline. */
 quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr)
 {
     qp_pg *self = conn;

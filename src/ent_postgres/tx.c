@@ -214,8 +214,9 @@ static quipu_status tx_try_write(qp_pg *conn, ent_tx_kind kind, int64_t deadline
             status = qp_pg_make_table(conn, reterr);
             *ret_retry = status == QUIPU_OK || qp_failure_is_transient(conn->failure);
         } else {
-            /* Nothing has been written, so that every passing failure can be retried. 55P03 is the
-             * role's own lock_timeout while it queued for a slot: our deadline decides instead. */
+            /* Nothing has been written, so every transient failure can be retried. 55P03 is the
+             * role's own lock_timeout while it queued for a slot: the call's deadline decides
+             * instead. */
             *ret_retry =
                 qp_failure_is_transient(conn->failure) || qp_pg_has_sqlstate(&call, "55P03");
             if (qp_pg_has_sqlstate(&call, "25006")) {
@@ -379,7 +380,7 @@ static quipu_status tx_lost_before_commit(qp_pg *conn, quipu_error *reterr)
                         "commit, and nothing is stored");
 }
 
-/* Deferred writes, numbers and COMMIT in one batch. What the answer means:
+/* Deferred writes, numbers and COMMIT in one batch. The meaning of the answer:
  *
  *   COMMIT, no warning                 stored
  *   COMMIT with a SyncRep warning      stored here, maybe not at the standby: QUIPU_IO, transient

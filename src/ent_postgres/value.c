@@ -321,7 +321,7 @@ void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_
         break;
     case QP_TIME:
         ret->kind = QP_TIME;
-        /* Text that is no instant stays text, and src/ent refuses it by the field's name. */
+        /* Text that is not a time stays text, and src/ent refuses it by the field's name. */
         if (quipu_time_parse((quipu_str){from, n}, &ret->as.time) != QUIPU_OK) {
             value_raw(from, n, ret);
         }

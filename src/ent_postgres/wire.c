@@ -1,11 +1,10 @@
 /* The wire: batches in libpq's pipeline mode, and the one place that waits for the server.
  *
  * Owns: the pipeline of a connection from the first command to the Sync, the names of prepared
- * statements, cancelling, and the decision that a connection is lost (qp_pg_drop()).
- * Called by: every other file of this room.
- * Locks: none; a connection belongs to one thread at a time.
- * On return of qp_pg_run() the pipeline is empty and libpq is out of pipeline mode, or the
- * connection is dropped. Nothing else here waits, but for qp_pg_drain() and qp_pg_run_text().
+ * statements, cancelling, and the decision that a connection is lost (qp_pg_drop()). Called by:
+ * every other file of this room. Locks: none; a connection belongs to one thread at a time. On
+ * return of qp_pg_run() the pipeline is empty and libpq is out of pipeline mode, or the connection
+ * is dropped. Only qp_pg_drain() and qp_pg_run_text() wait besides.
  *
  *   qp_pg_batch ─▶ send, send, ... ─▶ qp_pg_run: Sync ─▶ wait ─▶ one result a command ─▶ Sync's own
  *                      ▲                 │
@@ -174,7 +173,7 @@ static int64_t wire_commit_deadline_ns(const qp_pg *conn, const wire_wait_state 
                : commit_deadline_ns + WIRE_COMMIT_GRACE_NS;
 }
 
-/* The earlier of two times, where 0 is no deadline. */
+/* The earlier of two times; 0 means no deadline. */
 static int64_t wire_sooner(int64_t until_ns, int64_t deadline_ns)
 {
     assert(until_ns > 0);

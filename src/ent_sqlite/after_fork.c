@@ -20,7 +20,7 @@
  * Locks: SQLite's static mutexes, from before a fork until after it. */
 #include "base/port.h"
 
-#include "ent_sqlite/after_fork.h"
+#include "ent_sqlite/open.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -534,8 +534,7 @@ typedef struct backup_names {
     size_t n;
 } backup_names;
 
-/* Also of a list that could not be read. One loop serves both, because n counts only names that
- * were copied. */
+/* Frees also a list that could not be read completely: n counts only names that were copied. */
 static void backup_names_free(backup_names *names)
 {
     assert(names->n == 0 || names->items != NULL);
@@ -545,9 +544,8 @@ static void backup_names_free(backup_names *names)
     qp_free(names->items);
 }
 
-/* QUIPU_IO: `dir` is NULL, the folder cannot be read. Names come in the order of the folder, so
- * that beyond the limit it is undefined which are left out: a store with 4096 backups has other
- * worries. */
+/* QUIPU_IO: `dir` is NULL, the folder cannot be read. Names come in the order of the folder. Beyond
+ * the limit of 4096, which names are left out is undefined. */
 static quipu_status backup_names_read(DIR *dir, const char *base, backup_names *ret)
 {
     assert(base != NULL);

@@ -8,7 +8,7 @@
  *
  * The log is deleted when its last connection closes and created by the next one, so that the
  * folder is watched for its return. An event may come before the commit it belongs to is visible:
- * the caller reads the data version. Linux only; elsewhere there is no watch and the caller polls.
+ * the caller reads the data version. Linux only; on other systems the caller polls.
  */
 #include "base/port.h"
 
@@ -57,7 +57,7 @@ static const char *change_watch_name(const char *path)
     return strrchr(path, '/') + 1;
 }
 
-/* Watches the folder and the files. The trailing slash makes a path that is no folder fail. */
+/* Watches the folder and the files. The trailing slash makes a path that is not a folder fail. */
 static bool change_watch_watch(change_watch *self)
 {
     char folder[QP_SQLITE_PATH_MAX];
@@ -70,7 +70,7 @@ static bool change_watch_watch(change_watch *self)
     return self->folder >= 0 && change_watch_watch_files(self);
 }
 
-/* Also of a watch that is only half open. */
+/* Closes a half-open watch, too. */
 static void change_watch_close(void *ctx)
 {
     change_watch *self = ctx;

@@ -375,8 +375,8 @@ static bool crypt_begin(qp_crypt *self, EVP_CIPHER_CTX *ctx, bool seals,
            EVP_CipherUpdate(ctx, NULL, &n, aad, sizeof(aad)) == 1;
 }
 
-/* What SQLite holds in the reserved bytes: zeros, or our mark, a blind and zeros. Anything else is
- * another program's, and would be lost. */
+/* The reserved bytes as SQLite holds them: zeros, or quipu's mark, a blind and zeros. Other bytes
+ * belong to another program and would be lost. */
 static bool crypt_trailer(const uint8_t *trailer, bool *ret_blank)
 {
     static const uint8_t none[QP_PAGE_RESERVE];
@@ -403,9 +403,9 @@ static void crypt_stir(uint8_t random[QP_CRYPT_RANDOM])
     }
 }
 
-/* Random bytes for a page; NULL: there are none. They are drawn for many pages at once, as a draw
- * costs as much as a quarter of a page. None is used twice, also not by a process and its fork,
- * which differ in their ids, as to libcrypto's generator. */
+/* Random bytes for a page; NULL when libcrypto fails. They are drawn for many pages at once,
+ * because a draw costs as much as a quarter of a page. No byte is used twice, also not by a process
+ * and its fork, whose ids differ for libcrypto's generator. */
 static const uint8_t *crypt_draw(qp_crypt *self)
 {
     const pid_t process = getpid();

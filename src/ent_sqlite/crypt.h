@@ -24,13 +24,14 @@
 #define QP_CRYPT_MAGIC 16        /* bytes that begin the header block */
 #define QP_CRYPT_RANDOM 28       /* of a sealed page: 20 of its nonce, 8 of its blind */
 
-/* What a key is made from. */
+/* The source of a key. */
 typedef enum qp_crypt_form {
     QP_CRYPT_RAW = 0,   /* 32 random bytes */
     QP_CRYPT_SCRYPT = 1 /* a passphrase */
 } qp_crypt_form;
 
-/* What the header block says: how the user's key was made, and the file key, wrapped with it. */
+/* The contents of the header block: how the user's key was made, and the file key, wrapped with
+ * it. */
 typedef struct qp_crypt_params {
     uint32_t page_size;
     uint32_t form; /* a qp_crypt_form */
@@ -43,7 +44,7 @@ typedef struct qp_crypt_params {
     uint32_t at;               /* where the copy lies that says so; not written */
 } qp_crypt_params;
 
-/* What a header block says about itself. */
+/* The state of a header block. */
 typedef enum qp_crypt_verdict {
     QP_CRYPT_FITS,
     QP_CRYPT_NONE,   /* no header block of an encrypted file */
@@ -66,8 +67,8 @@ typedef struct qp_crypt_place {
 /* The keys of one file, ready for use. One thread at a time. */
 typedef struct qp_crypt qp_crypt;
 
-/* Reads `size` bytes from a file's begin; fewer than QP_CRYPT_BLOCK are damaged, if it is ours. Of
- * two sound copies the one with the higher generation counts. */
+/* Reads `size` bytes from a file's begin; fewer than QP_CRYPT_BLOCK bytes with quipu's mark are
+ * damaged. When both copies are sound, the one with the higher generation counts. */
 qp_crypt_verdict qp_crypt_block_read(const uint8_t *block, size_t size, qp_crypt_params *ret);
 
 /* Writes one copy of a header block. */

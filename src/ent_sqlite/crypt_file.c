@@ -118,8 +118,8 @@ static qp_crypt_state crypt_file_derive(qp_crypt_file *self)
                : QP_CRYPT_NO_MEMORY;
 }
 
-/* Reads the header block, unless it is known: another process may have made the file since. What
- * the header says about the state of the file:
+/* Reads the header block, unless it is known: another process may have made the file since. The
+ * state of the file, as its header states it:
  *
  *   READY    header and keys are known       PLAIN    no header: another kind of file
  *   NEW      empty, or no key was given yet  BROKEN   a header, damaged in both copies
@@ -270,8 +270,9 @@ qp_crypt_state qp_crypt_file_rekey(qp_crypt_file *self, sqlite3_file *below, qp_
 
 /* ---- the main file --------------------------------------------------------------------------- */
 
-/* What SQLite must know of a header that cannot be read: before the key is there, and where a crash
- * left page 1 torn, which the log then has whole. Anything else is decided by the whole page. */
+/* The bytes that SQLite needs of a header that cannot be read: before the key is there, and where a
+ * crash left page 1 torn, which the log then has whole. Anything else is decided by the whole
+ * page. */
 static void crypt_file_header(const qp_crypt_file *self, uint8_t ret[QP_PAGE_HEADER])
 {
     const uint32_t size = self->params.page_size;
@@ -855,9 +856,9 @@ static bool crypt_file_journal_is_open(const uint8_t *from, int size)
            (rest[0] == 0 && memcmp(rest, rest + 1, (size_t)size - CRYPT_FILE_NUMBERS - 1) == 0);
 }
 
-/* The same three steps as in reading. What is neither a word, nor a page where one may stand, must
- * be a header, which consists of numbers and zeros; a page that came in another way is refused here
- * and does not reach the disk open. */
+/* The same three steps as in reading. A write that is neither a word, nor a page where a page may
+ * be, must be a header, which consists of numbers and zeros. A page that came in another way is
+ * refused here, so that it never reaches the disk unencrypted. */
 int qp_crypt_journal_write(qp_crypt_file *self, qp_crypt_journal *journal, sqlite3_file *below,
                            const uint8_t *from, int size, sqlite3_int64 at)
 {

@@ -14,7 +14,7 @@
 typedef enum qp_crypt_state {
     QP_CRYPT_READY,      /* the key fits */
     QP_CRYPT_NEW,        /* the file is empty: it gets a header with its first page */
-    QP_CRYPT_PLAIN,      /* it is no encrypted file */
+    QP_CRYPT_PLAIN,      /* the file is not encrypted */
     QP_CRYPT_LATER,      /* its header is that of a later version */
     QP_CRYPT_BROKEN,     /* its header is damaged */
     QP_CRYPT_CUT,        /* it has a header and nothing else */
@@ -25,7 +25,7 @@ typedef enum qp_crypt_state {
     QP_CRYPT_NO_WRITE /* ...in the middle of a change of keys: the new key is in the file */
 } qp_crypt_state;
 
-/* What the connection knows about its main file; the log and the journal use it, too. */
+/* A connection's state of its main file; the log and the journal use it, too. */
 typedef struct qp_crypt_file qp_crypt_file;
 
 /* NULL: no memory. */
@@ -67,7 +67,7 @@ int qp_crypt_log_write(qp_crypt_file *self, sqlite3_file *below, const uint8_t *
 /* Before a sync of the log: the header of a frame may wait for its page. */
 int qp_crypt_log_flush(qp_crypt_file *self, sqlite3_file *below);
 
-/* What one handle of a rollback journal remembers between calls; zeros at first. */
+/* The state of one handle of a rollback journal; zeros at first. */
 typedef struct qp_crypt_journal {
     sqlite3_int64 page_at;     /* a page number ends here, so that a page may follow; or 0 */
     uint32_t number;           /* ...that number */

@@ -26,7 +26,7 @@
 /* The last one: its macros rename functions. */
 #include "base/libcrypto.h"
 
-/* What another key replaces. */
+/* The state that another key replaces. */
 typedef struct keys_secret {
     size_t size;
     uint8_t bytes[QP_SECRET_MAX];
@@ -147,7 +147,8 @@ static qp_keys_result keys_unwrap(qp_keys *keys, const qp_crypt_params *params,
     return result;
 }
 
-/* Whether this is the file whose key is kept. Who opened it once could go on reading it anyway. */
+/* Whether the kept key belongs to this file. Keeping it gives no new access: this process has read
+ * the file with it before. */
 static bool keys_remembered(qp_keys *keys, const qp_crypt_params *params, uint8_t ret[QP_CRYPT_KEY])
 {
     bool found;

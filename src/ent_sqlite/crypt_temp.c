@@ -10,7 +10,7 @@
  *
  * SQLite reads and writes any bytes at any offset. One block is held open; it goes to the file when
  * another one is needed, with a new nonce. A block that was never written is zeros. */
-#include "ent_sqlite/crypt_temp.h"
+#include "ent_sqlite/page_file.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -145,7 +145,7 @@ static int temp_seek(temp_file *self, sqlite3_int64 block)
 
 /* ---- SQLite's methods ------------------------------------------------------------------------ */
 
-/* What is behind the end reads as zeros, with a code of its own. */
+/* Bytes behind the end read as zeros, with a code of their own. */
 static int temp_read(sqlite3_file *file, void *to, int size, sqlite3_int64 at)
 {
     temp_file *self = (temp_file *)file;
@@ -227,7 +227,7 @@ static int temp_truncate(sqlite3_file *file, sqlite3_int64 size)
     return rc == SQLITE_OK ? below->pMethods->xTruncate(below, blocks * TEMP_SEALED) : rc;
 }
 
-/* Nothing of it outlives the process. */
+/* The file does not outlive the process, so that a sync does nothing. */
 static int temp_sync(sqlite3_file *file, int flags)
 {
     assert(file != NULL);
@@ -244,7 +244,7 @@ static int temp_size(sqlite3_file *file, sqlite3_int64 *ret)
     return SQLITE_OK;
 }
 
-/* Nobody else has the file. */
+/* No other process has the file, so that locks do nothing. */
 static int temp_lock(sqlite3_file *file, int level)
 {
     assert(file != NULL);
@@ -279,7 +279,7 @@ static int temp_sector_size(sqlite3_file *file)
     return TEMP_BLOCK;
 }
 
-/* None: what the device promises about its sectors does not hold for sealed blocks. */
+/* Returns no capabilities: the device's promises about sectors do not hold for sealed blocks. */
 static int temp_capabilities(sqlite3_file *file)
 {
     assert(file != NULL);
@@ -287,8 +287,8 @@ static int temp_capabilities(sqlite3_file *file)
     return 0;
 }
 
-/* libcrypto overwrites the key with its contexts. What is still open is not written: without the
- * key nobody could read it again. */
+/* libcrypto overwrites the key with its contexts. An open block is not written: without the key it
+ * could not be read again. */
 static int temp_close(sqlite3_file *file)
 {
     temp_file *self = (temp_file *)file;

@@ -91,7 +91,7 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
     }
 }
 
-/* What a column that an older file lacks reads as: the field's default, or NULL. */
+/* The value of a column that an older file lacks: the field's default, or NULL. */
 void qp_sqlite_put_absent(const ent_field *field, qp_buf *out)
 {
     assert(field != NULL && out != NULL);

@@ -28,8 +28,8 @@ quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *inde
 /* The FTS5 table and, unless the program maintains it (`manual`), the triggers that do. */
 quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out);
 
-/* What stands between the parentheses of an entity's FTS5 table: the columns, the table or view
- * that has the texts, the column of its integer key, the tokenizer. */
+/* The arguments of an entity's FTS5 table: the columns, the table or view that has the texts, the
+ * column of its integer key, the tokenizer. */
 void qp_sqlite_put_search_options(qp_buf *out, const ent_entity *entity, const char *content,
                                   const char *key);
 

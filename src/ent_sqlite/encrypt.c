@@ -7,12 +7,12 @@
  *     encrypted      zeros                                the same
  *     encrypted      -                                    (done)
  *
- * Owns: the file `<path>-encrypting`.
- * Called by: src/front, which has closed the store; no other connection of this process has it.
- * Locks: SQLite's exclusive lock on the plain file, from before the copy until its text is
- * overwritten. A program that waits for it meets a file of zeros then, which is no database.
- * On return nothing plain is left that this process can reach: the file, its log and its journal
- * are overwritten. What the file system freed or moved before is out of reach. */
+ * Owns: the file `<path>-encrypting`. Called by: src/front, which has closed the store; no other
+ * connection of this process has it. Locks: SQLite's exclusive lock on the plain file, from before
+ * the copy until its text is overwritten. A program that waits for it then finds a file of zeros,
+ * which is not a database. On return nothing plain is left that this process can reach: the file,
+ * its log and its journal are overwritten. Blocks that the file system freed or moved before cannot
+ * be overwritten. */
 #include "base/port.h"
 
 #include "ent_sqlite/encrypt.h"
@@ -93,8 +93,8 @@ static bool encrypt_zero(int fd)
     return fsync(fd) == 0;
 }
 
-/* Whether this is a file that has no other name: who may write to the folder could have linked
- * somebody else's there. */
+/* Whether this is a file that has no other name: a user that may write to the folder could have
+ * linked somebody else's file there. */
 static bool encrypt_is_ours(int fd)
 {
     struct stat info;
@@ -127,7 +127,8 @@ static bool encrypt_remove(const char *path)
     return false;
 }
 
-/* What an earlier call left: the copy or the plain file, and SQLite's files beside it. */
+/* Removes the files of an earlier, interrupted call: the copy or the plain file, and SQLite's files
+ * beside it. */
 static bool encrypt_remove_left(const encrypt_place *place)
 {
     static const char *const suffixes[] = {"", "-journal", "-wal", "-shm"};
@@ -251,7 +252,7 @@ static bool encrypt_like_plain(const encrypt_place *place)
     return ok;
 }
 
-/* An encrypted copy, whole and on the disk. What an earlier call left is replaced. */
+/* Makes an encrypted copy, whole and on the disk. It replaces the copy of an interrupted call. */
 static quipu_status encrypt_copy(qp_sqlite *conn, const encrypt_place *place, const char *vfs,
                                  qp_keys *keys, quipu_error *reterr)
 {

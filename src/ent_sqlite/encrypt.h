@@ -15,8 +15,8 @@ QUIPU_MUST_USE quipu_status qp_sqlite_is_encrypted(const char *path,
 QUIPU_MUST_USE quipu_status qp_sqlite_encrypt(const char *path, const ent_sqlite_options *options,
                                               qp_keys *keys, quipu_error *reterr);
 
-/* Of a file that is encrypted already, with these keys: overwrites and deletes what an interrupted
- * qp_sqlite_encrypt() left beside it. */
+/* For a file that is encrypted already, with these keys: overwrites and deletes the files that an
+ * interrupted qp_sqlite_encrypt() left beside it. */
 QUIPU_MUST_USE quipu_status qp_sqlite_encrypt_end(const char *path,
                                                   const ent_sqlite_options *options, qp_keys *keys,
                                                   quipu_error *reterr);

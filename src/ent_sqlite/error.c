@@ -75,14 +75,14 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 /* Whether a file could not be opened because the process or the system has too many open. */
 static bool error_is_descriptors(const qp_sqlite *conn, int rc)
 {
-    /* Of the last call on this connection. */
+    /* The error code of the last call on this connection. */
     const int cause = sqlite3_system_errno(conn->db);
 
     return (rc & 0xff) == SQLITE_CANTOPEN && (cause == EMFILE || cause == ENFILE);
 }
 
-/* What the caller can do, for statuses that are not about one value. The text ends the sentence
- * that qp_sqlite_fail() begins with `doing` and the path. */
+/* The advice for statuses that are not about one value. The text ends the sentence that
+ * qp_sqlite_fail() begins with `doing` and the path. */
 static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status status)
 {
     assert(status != QUIPU_OK);
@@ -130,9 +130,9 @@ static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status stat
                                             : "the system refused to read or write";
 }
 
-/* "UNIQUE constraint failed: t.a, t.b" gives "t.a, t.b". Names may hold dots and commas: src/ent
- * takes the list apart, which knows them (explain.c). What does not fit is cut off there: a cut
- * name matches no field, and the error then names the fields before it. */
+/* "UNIQUE constraint failed: t.a, t.b" gives "t.a, t.b". Names may hold dots and commas; src/ent
+ * has the names and takes the list apart (explain.c). A list that does not fit is cut: a cut name
+ * matches no field, and the error then names the fields before it. */
 static void error_list(const char *text, quipu_error *reterr)
 {
     const char *at = strstr(text, "failed: ");

@@ -2,11 +2,10 @@
  * names for one file, or two files that had one name, part what belongs together: two writers with
  * two logs destroy the file, and a log is recovered into a file that it was not written for.
  *
- * Owns: nothing; it asks the kernel who holds which of SQLite's own locks.
- * Called by: open.c, when SQLite has opened the file and before it reads: this connection holds no
- * lock yet. open_file.c refuses a file with several hard links before that.
- * Locks: none is taken. On return no descriptor of the main file was closed, because POSIX would
- * drop this process's locks on it.
+ * Owns: nothing; it asks the kernel which process holds which of SQLite's own locks. Called by:
+ * open.c, when SQLite has opened the file and before it reads: this connection holds no lock yet.
+ * open_file.c refuses a file with several hard links before that. Locks: none is taken. On return
+ * no descriptor of the main file was closed, because POSIX would drop this process's locks on it.
  *
  * A connection in WAL mode holds a shared lock on the main file as long as it is open, and one on
  * the shared memory of its log (SQLite's "dead man's switch"). So:
@@ -57,15 +56,15 @@
 #define IDENTITY_SUFFIX "-shm"
 #define IDENTITY_WAIT_MS 5
 
-/* Who has the two locks. */
+/* The holders of the two locks. */
 typedef struct identity_view {
     bool main_locked;
     bool log_used;
     bool log_is_ours; /* this process has the log open */
 } identity_view;
 
-/* Whether a descriptor, by its name in that folder, is of this file. Not by its number: other
- * threads open and close theirs meanwhile. */
+/* Whether a descriptor, by its name in that folder, belongs to this file. Its number would not do:
+ * other threads open and close descriptors meanwhile. */
 static bool identity_is(DIR *dir, const char *name, const struct stat *file)
 {
     struct stat info;

@@ -384,8 +384,8 @@ static int inspect_list_tables(sqlite3 *db, quipu_arena *arena, inspect_list *li
     return rc;
 }
 
-/* *ret_shape is written on success only. What a failed call put into the arena stays there until
- * the caller resets it. */
+/* *ret_shape is written on success only. Texts that a failed call put into the arena stay there
+ * until the caller resets it. */
 int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_shape)
 {
     inspect_work work = {.arena = arena};

@@ -6,11 +6,10 @@
  *     store.db-wal    frames hold pages that were read from a file and changed: they have its id
  *
  * Owns: a descriptor of the log while it looks. The main file is read through SQLite's descriptor:
- * POSIX drops the process's locks on a file when any descriptor of it is closed.
- * Called by: open.c, before SQLite reads anything.
- * Locks: none. Another process may write to the log meanwhile, with the same id.
- * On return nothing is changed. What says nothing is accepted: a damaged page 1, files and pages
- * without an id, frames that recovery does not read either. */
+ * POSIX drops the process's locks on a file when any descriptor of it is closed. Called by: open.c,
+ * before SQLite reads anything. Locks: none. Another process may write to the log meanwhile, with
+ * the same id. On return nothing is changed. Evidence that proves nothing is accepted: a damaged
+ * page 1, files and pages without an id, frames that recovery does not read either. */
 #include "base/port.h"
 
 #include <assert.h>

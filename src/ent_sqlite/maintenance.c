@@ -21,8 +21,6 @@
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/page_seal.h"
 #include "ent_sqlite/page_vfs.h"
-#include "ent_sqlite/rekey.h"
-#include "ent_sqlite/stored_form.h"
 
 #define MAINTENANCE_SYNCS_FULL 2 /* PRAGMA synchronous: every commit is synced */
 #define MAINTENANCE_SQL_MAX 512
@@ -293,7 +291,7 @@ static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, q
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)",
                    QP_MAINTENANCE_FINDINGS_MAX);
     status = maintenance_each(conn, sql, maintenance_report_finding, fn, ctx, &state, &error);
-    /* The failed page is reported below, with its owner, and is no failure of the call. */
+    /* The failed page is reported below, with its owner; the call succeeds. */
     if (status == QUIPU_CORRUPT && state.bad_count > 0) {
         status = QUIPU_OK;
     }

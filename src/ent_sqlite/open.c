@@ -23,7 +23,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "ent/db.h"
-#include "ent_sqlite/after_fork.h"
 #include "ent_sqlite/identity.h"
 #include "ent_sqlite/open_file.h"
 #include "ent_sqlite/page_seal.h"
@@ -377,7 +376,7 @@ static quipu_status open_no_vfs(const qp_sqlite *conn, const ent_sqlite_options 
                : qp_error_set(reterr, QUIPU_NOMEM, "cannot open %s: out of memory", conn->path);
 }
 
-/* What is wrong between a file and its key. Nothing was written. */
+/* Reports how a file and its key do not fit. Nothing was written. */
 static quipu_status open_locked(qp_crypt_state state, const char *path, quipu_error *reterr)
 {
     assert(state != QP_CRYPT_READY && state != QP_CRYPT_NEW);
@@ -464,9 +463,9 @@ static quipu_status open_replaced(const qp_sqlite *conn, quipu_status status, qu
                         "cannot open %s: it was replaced meanwhile; open it again", conn->path);
 }
 
-/* What a file needs before and beside the settings of every connection. The key comes first:
- * nothing of an encrypted file can be read without it. An immutable file is one that nobody can
- * write to, so that a second log cannot come about. */
+/* Sets up a file besides the settings of every connection. The key comes first: an encrypted file
+ * cannot be read without it. An immutable file is one that nobody can write to, so that a second
+ * log cannot come about. */
 static quipu_status open_file_setup(qp_sqlite *conn, const ent_sqlite_options *options,
                                     const qp_sqlite_file *file, quipu_error *reterr)
 {
@@ -481,9 +480,9 @@ static quipu_status open_file_setup(qp_sqlite *conn, const ent_sqlite_options *o
     return status == QUIPU_OK ? QUIPU_OK : open_replaced(conn, status, reterr);
 }
 
-/* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it is no
- * option. NOMUTEX: a connection belongs to one thread at a time. SQLite returns a handle also where
- * opening fails, for the error's text; open_path() closes it. */
+/* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it does not
+ * begin options. NOMUTEX: a connection belongs to one thread at a time. SQLite returns a handle
+ * also where opening fails, for the error's text; open_path() closes it. */
 static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *options,
                                  const qp_sqlite_file *file, quipu_error *reterr)
 {

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "ent/engine.h"
 #include "ent/interrupt.h"
+#include "ent/maintenance.h"
 #include "ent_sqlite/crypt_keys.h"
 
 #define QP_SQLITE_PATH_MAX 4096
@@ -100,5 +101,15 @@ quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr);
 /* value_list.c, dialect.c: register ent_list() and ent_add(), before the first statement. */
 int qp_sqlite_register_list(qp_sqlite *conn);
 int qp_sqlite_register_add(qp_sqlite *conn);
+
+/* rekey.c and stored_form.c: members of this engine's qp_maintenance. */
+quipu_status qp_sqlite_rekey(void *conn, const qp_new_key *key, quipu_error *reterr);
+quipu_status qp_sqlite_forms(void *conn, const ent_entity *entity, qp_report_fn fn, void *ctx,
+                             quipu_error *reterr);
+quipu_status qp_sqlite_mend_forms(void *conn, const ent_entity *entity, quipu_error *reterr);
+
+/* after_fork.c: called before the first file of the process is opened. From then on a child of
+ * fork(2) has locks of its own on the files that it opens, whatever its parent had open. */
+void qp_sqlite_prepare_fork(void);
 
 #endif

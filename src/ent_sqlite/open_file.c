@@ -169,7 +169,7 @@ static bool open_file_make(const char *path)
     return mknod(path, S_IFREG | 0600, 0) == 0;
 }
 
-/* Nothing to exclude. */
+/* This process excludes no other opening of the file. */
 static void open_file_enter(void)
 {
 }

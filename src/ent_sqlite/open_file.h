@@ -1,4 +1,4 @@
-/* What can be said about a path before SQLite sees it. */
+/* Checks of a path before SQLite sees it. */
 #ifndef QP_ENT_SQLITE_OPEN_FILE_H
 #define QP_ENT_SQLITE_OPEN_FILE_H
 

@@ -1,4 +1,4 @@
-/* What the rest of the room asks of the page layer, by connection: the state of a file, its key, a
+/* The page layer's calls for the rest of the room, by connection: the state of a file, its key, a
  * page as it is.
  *
  * Owns: nothing; page_vfs.c makes and frees the files.
@@ -23,7 +23,7 @@ static page_file *page_calls_file(sqlite3 *db)
                : NULL;
 }
 
-/* What was met so far on this connection: pages that do not fit, and whether the file is stale. */
+/* Findings on this connection so far: pages that do not fit, and whether the file is stale. */
 bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret)
 {
     const page_file *self = page_calls_file(db);
@@ -93,7 +93,7 @@ void qp_page_vfs_reseal(sqlite3 *db, bool on)
 }
 
 /* For page_owner.c, which looks for the owner of a page that does not fit: pages are read as they
- * are. Of an encrypted file only those that fit can be read. */
+ * are. In an encrypted file only pages that fit can be read. */
 int qp_page_vfs_read_raw(sqlite3 *db, uint32_t number, uint32_t page_size, uint8_t *ret)
 {
     page_file *self = page_calls_file(db);

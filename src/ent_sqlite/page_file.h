@@ -1,4 +1,5 @@
-/* One file of the page layer, shared by the files that make it up: page_vfs.c and page_calls.c. */
+/* One file of the page layer, shared by the files that make it up: page_vfs.c, page_calls.c, and
+ * what page_vfs.c passes calls on to: page_pass.c and crypt_temp.c. */
 #ifndef QP_ENT_SQLITE_PAGE_FILE_H
 #define QP_ENT_SQLITE_PAGE_FILE_H
 
@@ -46,7 +47,7 @@ static inline sqlite3_file *page_vfs_below(sqlite3_file *file)
     return (sqlite3_file *)((char *)file + PAGE_VFS_BELOW_AT);
 }
 
-/* What is on the disk, without any check. */
+/* Reads the bytes on the disk, without a check. */
 static inline int page_vfs_below_read(page_file *self, void *to, int size, sqlite3_int64 at)
 {
     sqlite3_file *below = page_vfs_below(&self->base);
@@ -64,5 +65,16 @@ int qp_page_file_judge_first(page_file *self, qp_page_verdict *ret);
 
 /* A new file's id: any number but 0. */
 uint64_t qp_page_file_new_id(void);
+
+/* page_pass.c: fills in everything of `vfs` but its name, its size of a file and xOpen, so that
+ * `under` answers. `under` lives as long as the process. */
+void qp_page_pass(sqlite3_vfs *vfs, sqlite3_vfs *under);
+
+/* crypt_temp.c: SQLite's temporary files of an encrypted connection. The bytes that such a file
+ * must have over a VFS whose files have `below`, and the opening of one through the VFS `under`,
+ * with a key of its own, which is not stored. */
+int qp_crypt_temp_size(int below);
+int qp_crypt_temp_open(sqlite3_vfs *under, const char *name, sqlite3_file *file, int flags,
+                       int *ret_flags);
 
 #endif

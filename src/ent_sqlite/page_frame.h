@@ -11,7 +11,7 @@
 #define QP_PAGE_FRAME_HEADER 24 /* bytes before a frame's page */
 #define QP_PAGE_FRAME_SUM 8     /* bytes of a checksum, at the end of either header */
 
-/* What one handle of a log remembers between calls; zeros at first. */
+/* The state of one handle of a log; zeros at first. */
 typedef struct qp_page_frames {
     bool big_endian;   /* the words of the checksum, by the log's header */
     int64_t header;    /* the frame, from 1, whose header this handle wrote last, or 0 */

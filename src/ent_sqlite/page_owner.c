@@ -250,7 +250,7 @@ bool qp_page_owner(sqlite3 *db, uint32_t number, char ret[QP_PAGE_OWNER_SIZE])
         return false;
     }
     self.page_size = state.page_size;
-    /* A sealed page ends with its checksum, which is no part of the b-tree. */
+    /* A sealed page ends with its checksum, which is not part of the b-tree. */
     self.usable = state.page_size - (state.sealed ? QP_PAGE_RESERVE : 0);
     self.page = qp_malloc(state.page_size);
     self.chain = qp_malloc(state.page_size);

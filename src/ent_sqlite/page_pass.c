@@ -7,7 +7,7 @@
  *
  * A VFS of SQLite is a table of functions that get the table itself as their first argument: each
  * of these swaps it for the one below, which may keep state behind its own. */
-#include "ent_sqlite/page_pass.h"
+#include "ent_sqlite/page_file.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -90,7 +90,8 @@ static int page_pass_randomness(sqlite3_vfs *vfs, int size, char *ret)
     return under->xRandomness(under, size, ret);
 }
 
-/* SQLite's own waits, in recovery of a log for one. Those of our busy handler are open.c's. */
+/* SQLite's own waits, for example in the recovery of a log. The busy handler's waits are in
+ * open.c. */
 static int page_pass_sleep(sqlite3_vfs *vfs, int microseconds)
 {
     sqlite3_vfs *under = page_pass_under(vfs);

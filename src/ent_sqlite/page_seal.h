@@ -33,7 +33,7 @@ static inline uint32_t qp_page_u32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3];
 }
 
-/* What a page says about itself. */
+/* The state of a page. */
 typedef enum qp_page_verdict {
     QP_PAGE_FITS,     /* the checksum fits */
     QP_PAGE_STALE,    /* page 1 only: it fits, and says that another program wrote to the file */
@@ -42,7 +42,7 @@ typedef enum qp_page_verdict {
     QP_PAGE_WRONG     /* the checksum does not fit */
 } qp_page_verdict;
 
-/* What a file header says. */
+/* The state of a file header. */
 typedef struct qp_page_header {
     bool valid; /* SQLite's magic and a possible page size */
     uint32_t page_size;

@@ -42,9 +42,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ent_sqlite/crypt_temp.h"
 #include "ent_sqlite/page_file.h"
-#include "ent_sqlite/page_pass.h"
 
 #define PAGE_VFS_NAME "quipu-pages"
 #define PAGE_VFS_SECRET_NAME "quipu-encrypted"

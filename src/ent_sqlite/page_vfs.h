@@ -11,7 +11,7 @@
 
 #define QP_PAGE_BAD_MAX 16 /* bad pages that a connection remembers */
 
-/* What a connection knows about the checksums of its file. */
+/* A connection's state of its file's checksums. */
 typedef struct qp_page_state {
     bool sealed; /* the file's pages have them */
     bool stale;  /* ...but a program without them has written to the file */
@@ -49,8 +49,8 @@ bool qp_page_vfs_is_taken(const char *below);
 /* How often files were synced through the layer, by all connections of this process. */
 int64_t qp_page_vfs_syncs(void);
 
-/* What is known about the main database's file; false where the connection has no file of this
- * layer: a database in memory, or another VFS. */
+/* The state of the main database's file; false when the connection has no file of this layer: a
+ * database in memory, or another VFS. */
 bool qp_page_vfs_state(sqlite3 *db, qp_page_state *ret);
 
 /* Looks at page 1 of the file anew, whether another program wrote to it. */

@@ -6,16 +6,15 @@
  * Locks: the file's write lock while the header is written; readers go on. So do writers of other
  * processes afterwards: what is open has the pages' key.
  * On QUIPU_OK both copies of the header are on the disk. */
-#include "ent_sqlite/rekey.h"
+#include "ent_sqlite/open.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "ent_sqlite/open.h"
 #include "ent_sqlite/page_vfs.h"
 #include "ent_sqlite/stmt.h"
 
-/* What went wrong. Only the last two may have written. */
+/* The outcomes. Only the last two may have written. */
 static quipu_status rekey_failed(qp_crypt_state state, const char *path, quipu_error *reterr)
 {
     assert(state != QP_CRYPT_READY);

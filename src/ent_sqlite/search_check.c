@@ -154,7 +154,8 @@ quipu_status qp_sqlite_search_check(void *conn, const ent_entity *entity, const 
     } else if (rc != SQLITE_OK) {
         status = qp_sqlite_fail(self, rc, "cannot check the search index of", reterr);
     }
-    /* What an interruption leaves, the next check drops, or the end of the connection. */
+    /* A table that an interrupted check left is dropped by the next check, or with the
+     * connection. */
     (void)sqlite3_exec(self->db, "DROP TABLE IF EXISTS temp." SEARCH_CHECK_TABLE, NULL, NULL, NULL);
     (void)sqlite3_exec(self->db, "DROP VIEW IF EXISTS temp." SEARCH_CHECK_ROWS, NULL, NULL, NULL);
     return status;
@@ -197,7 +198,7 @@ quipu_status qp_sqlite_search_discard(void *conn, const ent_entity *entity, quip
         status = rc == SQLITE_OK
                      ? QUIPU_OK
                      : qp_sqlite_fail(self, rc, "cannot replace the search index of", reterr);
-        /* Also after a failure in between. */
+        /* Runs after a failure, too. */
         (void)sqlite3_exec(self->db, "PRAGMA writable_schema=OFF", NULL, NULL, NULL);
     } else {
         status = qp_error_set(reterr, status, "no memory to replace a search index");

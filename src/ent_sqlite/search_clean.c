@@ -30,7 +30,7 @@
 #define SEARCH_CLEAN_STRUCTURE 10 /* the id of the structure record */
 #define SEARCH_CLEAN_COOKIE 4     /* bytes before its numbers */
 
-/* What is needed of the structure record: how many segments there are, and the two highest
+/* The parts of the structure record that are used: the number of segments, and the two highest
  * levels. */
 typedef struct clean_structure {
     uint64_t segments;
@@ -39,7 +39,7 @@ typedef struct clean_structure {
     uint64_t top;     /* segments of the highest level */
 } clean_structure;
 
-/* Reads one of SQLite's varints: 7 bits a byte, the highest first. Those of the record are small.
+/* Reads one of SQLite's varints: 7 bits a byte, the highest first. The record's varints are small.
  * False: the record ends, or the number is not a valid varint of it. */
 static bool search_clean_number(const unsigned char **at, const unsigned char *end, uint64_t *ret)
 {
@@ -134,8 +134,8 @@ quipu_status qp_sqlite_search_clean(void *conn, const ent_entity *entity, bool f
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot clean the search index of", reterr);
     }
-    /* Entries about removed rows end in a merge into the only segment of the highest level. Where
-     * there are none, everything was of removed rows. */
+    /* Entries about removed rows end in a merge into the only segment of the highest level. When
+     * there is no segment, all entries belonged to removed rows. */
     if (!known || structure.top > 1 || (structure.segments > 0 && structure.top == 0)) {
         *ret = QP_SEARCH_CANNOT_CLEAN;
     } else {

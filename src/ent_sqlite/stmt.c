@@ -21,7 +21,7 @@
 static_assert(STMT_TEXT_SIZE >= QUIPU_TIME_TEXT_SIZE && STMT_TEXT_SIZE >= QUIPU_UUID_TEXT_SIZE,
               "a slot holds either text");
 
-/* What a parameter needs beside the caller's value: the text of a time or UUID, or a pointer to a
+/* Storage for a parameter beside the caller's value: the text of a time or UUID, or a pointer to a
  * list. It lives until the statement is reset (SQLITE_STATIC). */
 typedef union stmt_slot {
     char text[STMT_TEXT_SIZE];

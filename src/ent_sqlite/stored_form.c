@@ -17,7 +17,7 @@
  * Locks: a check reads in the caller's transaction, a repair writes in it.
  * On return of a repair the function is gone. A value that cannot be read as its field's type, or
  * that would give a row the key of another one, is as it was. */
-#include "ent_sqlite/stored_form.h"
+#include "ent_sqlite/open.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static_assert(QUIPU_TIME_TEXT_SIZE == 35 + 1 && QUIPU_UUID_TEXT_SIZE == 36 + 1,
  */
 
 /* When a value has another form than the engine writes; `@` is its column. A text of this length
- * and shape that is no time or UUID cannot be read, which is another finding. */
+ * and shape that is not a time or UUID cannot be read, which is another finding. */
 static const char *const form_wrong[ENT_JSON + 1] = {
     [ENT_INT] = "typeof(@) <> 'integer'",
     [ENT_FLOAT] = "typeof(@) NOT IN ('real', 'integer')",
@@ -173,8 +173,9 @@ static void form_stored(sqlite3_context *context, int argc, sqlite3_value **argv
     sqlite3_value_free(stored);
 }
 
-/* OR IGNORE: a row whose right key another row has stays, and the check that follows finds it. What
- * cannot be read as its type is not written at all: a write would check references, and fail. */
+/* OR IGNORE: a row whose right key another row has stays, and the check that follows finds it. A
+ * value that cannot be read as its type is not written: the write would check references, and
+ * fail. */
 static int form_mend(qp_sqlite *self, const ent_entity *entity, const ent_field *field)
 {
     sqlite3_stmt *stmt = NULL;

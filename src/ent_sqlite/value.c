@@ -171,7 +171,7 @@ void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value
     }
 }
 
-/* The same for a value that is no column: an argument of a function. */
+/* The same for a value that is not a column: an argument of a function. */
 void qp_sqlite_read_value(sqlite3_value *from, uint8_t kind, qp_value *ret)
 {
     assert(from != NULL && ret != NULL);

@@ -82,8 +82,8 @@ static quipu_status encrypt_store_keys(const quipu_open_options *options, qp_key
     return status;
 }
 
-/* A file that is encrypted already is no error: the call before may have been interrupted behind
- * its last step, and a program that repeats it must get the same answer. */
+/* A file that is encrypted already is not an error: an earlier call may have been interrupted
+ * behind its last step, and a program that repeats it must get the same result. */
 quipu_status qp_encrypt_store(const char *uri, const quipu_open_options *options,
                               quipu_error *reterr)
 {

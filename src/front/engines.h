@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 
-/* What the connections of one store need. Written until the store exists, read by any thread from
+/* The settings of one store's connections. Written until the store exists, read by any thread from
  * then on. */
 typedef struct qp_place {
     const struct qp_engine_entry *engine;

@@ -66,7 +66,7 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
 }
 
 /* The connector's close: the store calls it once, when it is closed, after its last connection.
- * Also called where opening fails before there is a store. */
+ * Opening calls it, too, when it fails before there is a store. */
 static void open_store_done(void *ctx)
 {
     qp_place *self = ctx;
@@ -120,7 +120,7 @@ static bool open_store_is_remote(const char *uri)
            strncmp(uri, "unix:", 5) == 0;
 }
 
-/* What a URI names: a server's database, a path, or what follows "file:". Any other scheme fails
+/* Resolves a URI: a server's database, a path, or the text behind "file:". Any other scheme fails
  * with QUIPU_UNSUPPORTED, so that a typing error never creates a file of that name. The result
  * points into `uri`. A path with a colon, such as "a/b:c", is a path. */
 static quipu_status open_store_path(const char *uri, const char **ret_path, quipu_error *reterr)
@@ -560,7 +560,7 @@ static quipu_status open_store_make(const char *path, quipu_open_options *option
     return qp_store_new(&connector, db, options, ret_store, reterr);
 }
 
-/* A store behind a server. What concerns the file or the database is the server's to decide. */
+/* A store behind a server. The server decides about the file or the database. */
 static quipu_status open_store_remote(const char *uri, const quipu_open_options *options,
                                       quipu_store **ret_store, quipu_error *reterr)
 {
@@ -580,7 +580,7 @@ static quipu_status open_store_remote(const char *uri, const quipu_open_options 
 }
 
 /* One entry for each opening, good or bad. The path is not in it: it may name a user or hold a
- * password. A missing store is no error to a caller who asks whether there is one. */
+ * password. A missing store is not an error for a caller that asks whether there is one. */
 static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns,
                            quipu_status status, const quipu_error *error)
 {
@@ -591,7 +591,7 @@ static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns
                QP_LOG_TEXT("version", QUIPU_VERSION_TEXT),
                QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)));
     } else {
-        /* A missing store is what a caller who asks for one may expect. */
+        /* A caller that asks whether there is a store expects that it may be missing. */
         QP_LOG(log, status == QUIPU_NOT_FOUND ? QUIPU_LOG_INFO : QUIPU_LOG_ERROR, "store",
                "open_failed", QP_LOG_TEXT("engine", engine), QP_LOG_STATUS(status),
                QP_LOG_NUMBER("engine_code", error->engine_code),

@@ -63,8 +63,8 @@ typedef struct qp_http_refusal {
     const char *reason;
 } qp_http_refusal;
 
-/* The value of a header (by its name in lower case) or of a parameter; absent: there is none. Of a
- * header that may repeat, the first. */
+/* The value of a header (by its name in lower case) or of a parameter; absent when it is missing.
+ * The first, when a header occurs more than once. */
 quipu_str qp_http_header(const qp_http_request *request, const char *name);
 quipu_str qp_http_parameter(const qp_http_request *request, const char *name);
 

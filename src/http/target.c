@@ -5,17 +5,18 @@
  *   segments, split at the slashes of the text, then decoded one by one: a slash that is part of a
  *   key cannot become a border
  *
- * Refused: an escape that is no byte, a decoded control byte (%00 above all), text that is no
+ * Refused: an escape that is not a byte, a decoded control byte (%00 above all), text that is no
  * UTF-8, "." and ".." between slashes in any spelling, a backslash, a fragment, a parameter that
- * comes twice, and an absolute form of another host. Called by head.c; owns nothing.
- * Locks: none. */
+ * comes twice, and an absolute form of another host. Called by head.c; owns nothing. Locks:
+ * none. */
 #include <assert.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "http/head.h"
 
-/* What RFC 3986 allows in a path and a query, besides letters, digits and escapes. */
+/* The characters that RFC 3986 allows in a path and a query, besides letters, digits and
+ * escapes. */
 static const char target_marks[] = "-._~!$&'()*+,;=:@/?";
 
 /* RFC 3986's characters of a path and a query; others must come as escapes. */

@@ -38,14 +38,15 @@ static bool adk_has_seconds(const qp_source *source)
 /* ---- times ------------------------------------------------------------------------------------
  */
 
-/* NULL is no time; a text must be readable: a wrong time would put a message in the wrong place. */
+/* NULL means no time; a text must be readable: a wrong time would put a message in the wrong
+ * place. */
 static quipu_status adk_time_text(quipu_str text, ent_opt_time *ret)
 {
     ret->has = text.p != NULL;
     return ret->has ? qp_adk_time(text, &ret->v) : QUIPU_OK;
 }
 
-/* NULL is no time; a number must be within the years 1 to 9999. */
+/* NULL means no time; a number must be within the years 1 to 9999. */
 static quipu_status adk_time_seconds(ent_opt_float seconds, ent_opt_time *ret)
 {
     ret->has = seconds.has;
@@ -66,7 +67,7 @@ static quipu_status adk_bad_time(const qp_source *source, const char *what, int6
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-/* Whose a row is: rows of sessions and of events have these three fields in both types. */
+/* The owner of a row: rows of sessions and of events have these three fields in both types. */
 #define ADK_REF(row) ((quipu_session_ref){(row).app_name, (row).user_id, (row).session_id})
 
 /* Reads identity and row of every session. Two generated types with the same fields share this

@@ -166,7 +166,7 @@ static quipu_status adk_event_data(qp_source *source, quipu_str data,
         (columns->invocation.p == NULL ||
          adk_event_says(root, "invocationId", "invocation_id", columns->invocation)) &&
         (adk_event_has_time(root) || !columns->time.has)) {
-        /* Nothing to change: the text stays as ADK has written it, byte for byte. */
+        /* The text needs no change and stays as ADK has written it, byte for byte. */
         qp_buf_put(&source->buf, data);
         status = qp_buf_status(&source->buf);
         return status == QUIPU_OK ? QUIPU_OK

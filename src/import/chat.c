@@ -368,8 +368,8 @@ quipu_status qp_chat_session(qp_source *source, const qp_source_session *session
     return qp_source_fail(source, "the session", session->row, status, reterr);
 }
 
-/* Metadata that are no JSON, or lack one of the two members, say nothing: the answer is no, and the
- * import reports a clash of keys instead of adding to a session of somebody else. */
+/* Metadata that are not JSON, or lack one of the two members, say nothing: the answer is no, and
+ * the import reports a clash of keys instead of adding to a session of somebody else. */
 bool qp_chat_is_from(const qp_source *source, const qp_source_session *session, quipu_str metadata)
 {
     qp_json_doc doc;

@@ -1,4 +1,4 @@
-/* What the layouts of chat programs share (llm.c, openai_agents.c, langgraph.c): their messages are
+/* Shared by the layouts of chat programs (llm.c, openai_agents.c, langgraph.c): their messages are
  * written as events of ADK, so that texts, thoughts, calls, results and media are parts as
  * everywhere, and their sessions have keys that name the program. */
 #ifndef QP_IMPORT_CHAT_H
@@ -9,7 +9,7 @@
 
 #define QP_CHAT_ITEM_NONE ((size_t)-1)
 
-/* Who says a message, and when. Absent texts and values are left out of the event. */
+/* The author and the time of a message. Absent texts and values are left out of the event. */
 typedef struct qp_chat_said {
     quipu_str id;     /* the event id: the same in each import of the file */
     const char *role; /* ADK's: "user", "model" or "system" */
@@ -28,9 +28,9 @@ typedef struct qp_chat {
 /* Begin a message in source->buf, after the previous one was released; then its parts, in order. */
 void qp_chat_begin(qp_chat *chat, qp_source *source, const qp_chat_said *said);
 void qp_chat_text(qp_chat *chat, quipu_str text, bool thought);
-/* Arguments that are no JSON object become the member "input". */
+/* Arguments that are not a JSON object become the member "input". */
 void qp_chat_call(qp_chat *chat, quipu_str id, quipu_str name, quipu_str arguments);
-/* A result that is no JSON object becomes the member "result". */
+/* A result that is not a JSON object becomes the member "result". */
 void qp_chat_result(qp_chat *chat, quipu_str id, quipu_str name, quipu_str text);
 void qp_chat_result_json(qp_chat *chat, quipu_str id, quipu_str name, qp_json_node result);
 void qp_chat_bytes(qp_chat *chat, quipu_str mime, quipu_bytes bytes);
@@ -41,13 +41,13 @@ void qp_chat_content(qp_chat *chat, qp_json_node content);
 /* The row of the message, as qp_source_layout's `message` returns it. */
 QUIPU_MUST_USE quipu_status qp_chat_end(qp_chat *chat, qp_message_new *ret, quipu_error *reterr);
 
-/* A JSON string's text in source->row; absent when the node is none. */
+/* A JSON string's text in source->row; absent when the node is not a string. */
 quipu_str qp_chat_string(qp_source *source, qp_json_node node);
 
-/* A member's text in source->row; absent when there is none or it is no text. */
+/* A member's text in source->row; absent when the member is missing or not a text. */
 quipu_str qp_chat_member(qp_source *source, qp_json_node object, const char *name);
 
-/* A text as a time; QUIPU_INVALID when it is one that cannot be read, absent when there is none. */
+/* A text as a time; QUIPU_INVALID when it cannot be read, absent when there is no text. */
 QUIPU_MUST_USE quipu_status qp_chat_time(quipu_str text, ent_opt_time *ret_time,
                                          quipu_error *reterr);
 

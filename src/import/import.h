@@ -48,7 +48,7 @@ typedef struct qp_import_meeting {
     const qp_session *row; /* that session; NULL: there is none */
 } qp_import_meeting;
 
-/* What was or would be written of a session, into the report. */
+/* Adds the counts of a session that was written, or would be, to the report. */
 void qp_import_count(const qp_import_meeting *meeting, quipu_source_report *report);
 
 /* write.c: sets the key, and all behind it. QUIPU_EXISTS when the key belongs to another session,

@@ -38,8 +38,8 @@ typedef struct lg_state {
     ent_opt_time time;
 } lg_state;
 
-/* Of msgpack: the time, and the list. The messages themselves are not decoded here: opening a file
- * reads every checkpoint, and needs of each one only how many messages it has.
+/* Reads the time and the list from msgpack. The messages themselves are not decoded here: opening a
+ * file reads every checkpoint, and needs only the number of its messages.
  *
  *   {"ts": "2025-…", "channel_values": {"messages": [ … ], …}, …} */
 static quipu_status lg_read_msgpack(qp_source *source, quipu_bytes bytes, lg_state *ret,
@@ -54,7 +54,7 @@ static quipu_status lg_read_msgpack(qp_source *source, quipu_bytes bytes, lg_sta
     if (status == QUIPU_OK && values.bytes.p != NULL) {
         status = qp_msgpack_get(values, LG_CHANNEL, &list, reterr);
     }
-    /* What is no list is a channel of another form, such as one of deltas: it is left out. */
+    /* A value that is not a list is a channel of another form, such as deltas: it is left out. */
     if (status == QUIPU_OK && list.bytes.p != NULL) {
         ret->found = qp_msgpack_list(list, &ret->count, &ret->first, NULL) == QUIPU_OK;
     }
@@ -147,8 +147,8 @@ static quipu_status lg_name(quipu_arena *arena, const qp_lg_checkpoint *row, qui
     return QUIPU_OK;
 }
 
-/* The thread is complete: it becomes a session with the messages of its last checkpoint. One
- * without the channel has none to import and is reported. */
+/* The thread is complete: it becomes a session with the messages of its last checkpoint. A thread
+ * without the channel has no messages to import and is reported. */
 static quipu_status lg_thread_end(qp_source *source, lg_thread *thread, quipu_error *reterr)
 {
     const quipu_session_ref ref = {QUIPU_STR(""), QUIPU_STR(""), thread->id};
@@ -344,8 +344,8 @@ static qp_json_node lg_fields(qp_json_node message)
     return qp_json_kind_of(inner) == QP_JSON_OBJECT ? inner : message;
 }
 
-/* ADK's role by LangChain's type; a message that is no object of LangChain has OpenAI's role. What
- * is not in the table is "ai", "AIMessageChunk", or a type of a later version. */
+/* ADK's role by LangChain's type; a message that is not an object of LangChain has OpenAI's role.
+ * Types outside of the table are "ai", "AIMessageChunk", or those of a later version. */
 static const char *lg_role(quipu_str type)
 {
     static const char *const roles[][2] = {

@@ -29,7 +29,8 @@
 /* Sessions of two tables (qp_source_session.table). */
 enum { LLM_THREADS = 1, LLM_CONVERSATIONS = 2 };
 
-/* What one row of responses makes (qp_source_item.part); a row of messages makes one message. */
+/* The messages of one row of responses (qp_source_item.part); a row of messages makes one
+ * message. */
 enum { LLM_MESSAGE = 0, LLM_SYSTEM, LLM_PROMPT, LLM_ANSWER };
 
 /* Tables that older releases lack (qp_source.tables). */
@@ -391,7 +392,7 @@ static quipu_status llm_session(qp_source *source, const qp_source_session *sess
 /* ---- parts ------------------------------------------------------------------------------------
  */
 
-/* An attachment by its id: its bytes, or where they are. One that is gone is named by its id. `llm`
+/* An attachment by its id: its bytes, or where they are. A missing one is named by its id. `llm`
  * keeps bytes only of what it was given as bytes; of a file it keeps the path, and the import does
  * not open it: a log must not make this process read files that it names. A path that is too long
  * for the buffer is left out, and "file://" stays as a trace of it. */
@@ -423,7 +424,7 @@ static quipu_status llm_attachment(qp_chat *chat, quipu_str id, quipu_error *ret
     return QUIPU_OK;
 }
 
-/* A fragment: a text that `llm` keeps once and prompts refer to. One that is missing is damage,
+/* A fragment: a text that `llm` keeps once and prompts refer to. A missing fragment is damage,
  * unlike a missing attachment: the text of the question is gone. */
 static quipu_status llm_fragment(qp_source *source, int64_t id, quipu_str *ret, quipu_error *reterr)
 {
@@ -606,8 +607,8 @@ static quipu_status llm_part_text(qp_chat *chat, const qp_llm_part *part, qp_jso
     return status;
 }
 
-/* What a tool gave back, with the media that came beside it. Media are parts of their own behind
- * the result, because a response in ADK holds JSON alone. */
+/* A tool's result, with the media that came beside it. Media are parts of their own behind the
+ * result, because a response in ADK holds JSON alone. */
 static quipu_status llm_part_result(qp_chat *chat, qp_json_node payload, quipu_error *reterr)
 {
     qp_source *source = chat->source;
@@ -623,7 +624,7 @@ static quipu_status llm_part_result(qp_chat *chat, qp_json_node payload, quipu_e
     return status;
 }
 
-/* One part. Of an unknown type its JSON is kept as text. The document of `payload` is valid until
+/* One part. The JSON of an unknown type is kept as text. The document of `payload` is valid until
  * the next part. Known types other than text and reasoning have their values in it. */
 static quipu_status llm_part(qp_chat *chat, const qp_llm_part *part, quipu_error *reterr)
 {

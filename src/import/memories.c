@@ -67,8 +67,8 @@ static quipu_status memories_copy(qp_source *source, const void *items, size_t c
     return QUIPU_OK;
 }
 
-/* Reads and sorts both tables. Older files lack them; that is no error. All of it is in memory at
- * once: a memory is a few sentences. */
+/* Reads and sorts both tables. Older files may lack them. All of it is in memory at once: a memory
+ * is a few sentences. */
 static quipu_status memories_read(memories_call *call, quipu_error *reterr)
 {
     qp_source *source = &call->import->source;

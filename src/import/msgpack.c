@@ -49,7 +49,7 @@ typedef enum msgpack_kind {
     MSGPACK_EXT,
 } msgpack_kind;
 
-/* What the first bytes of a value say. */
+/* The head of a value. */
 typedef struct msgpack_head {
     msgpack_kind kind;
     uint64_t n; /* bytes of a text, elements of a list, pairs of a map, an unsigned number */
@@ -117,8 +117,8 @@ static bool msgpack_short_head(uint8_t first, msgpack_head *ret)
     return true;
 }
 
-/* What stands behind 0xc4 to 0xdf, in the order of these bytes: the kind, and how many bytes its
- * length or number has. All of them are big-endian. */
+/* The formats 0xc4 to 0xdf, in the order of these bytes: the kind, and how many bytes its length or
+ * number has. All of them are big-endian. */
 static const struct {
     uint8_t kind;
     uint8_t size;
@@ -236,7 +236,7 @@ static quipu_status msgpack_skip(msgpack_reader *reader, quipu_error *reterr)
 }
 
 /* Keys are compared in turn, and values that are not wanted are skipped: a checkpoint is read once
- * or twice, so that an index of its keys would cost more than it saves. Of a key that occurs twice
+ * or twice, so that an index of its keys would cost more than it saves. When a key occurs twice,
  * the first one counts. Keys of other types are passed over. */
 quipu_status qp_msgpack_get(qp_msgpack map, const char *key, qp_msgpack *ret_value,
                             quipu_error *reterr)

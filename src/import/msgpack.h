@@ -10,17 +10,17 @@
 
 #define QP_MSGPACK_DEPTH_MAX 100 /* values inside each other */
 
-/* A value within msgpack that somebody else owns; `bytes.p` NULL: there is none. */
+/* A value within the caller's msgpack; `bytes.p` is NULL when there is none. */
 typedef struct qp_msgpack {
     quipu_bytes bytes; /* from the value on, to the end of what holds it */
 } qp_msgpack;
 
-/* The value of a map's member; none when it has no such key. QUIPU_INVALID when the bytes are no
+/* The value of a map's member; none when it has no such key. QUIPU_INVALID when the bytes are not a
  * map, or end too early. */
 QUIPU_MUST_USE quipu_status qp_msgpack_get(qp_msgpack map, const char *key, qp_msgpack *ret_value,
                                            quipu_error *reterr);
 
-/* How many elements a list has, and its first one; QUIPU_INVALID when it is no list. */
+/* How many elements a list has, and its first one; QUIPU_INVALID when it is not a list. */
 QUIPU_MUST_USE quipu_status qp_msgpack_list(qp_msgpack list, uint32_t *ret_count,
                                             qp_msgpack *ret_first, quipu_error *reterr);
 

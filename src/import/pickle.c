@@ -1,9 +1,9 @@
 /* Reading a pickle: a stack machine with a memo, reduced to the operations that data needs.
  *
- * Input is untrusted. Nothing is executed: a class is a name that is checked against a list, and a
- * call is only accepted as "enum class with one value". Sizes are checked before memory is taken,
- * so the cost is bounded by the input's size and the limits of pickle.h. tests/fuzz runs this code
- * on random input.
+ * Input is untrusted. The reader executes nothing: a class is a name that is checked against a
+ * list, and a call is only accepted as "enum class with one value". Sizes are checked before memory
+ * is taken, so the cost is bounded by the input's size and the limits of pickle.h. tests/fuzz runs
+ * this code on random input.
  *
  * An object EventActions(state_delta={"n": 1}) is, on the stack from left to right:
  *
@@ -422,7 +422,7 @@ static quipu_status pickle_class(pickle_reader *in)
         status = pickle_fail(in, QUIPU_INVALID, "a class name is not text");
     }
     if (status == QUIPU_OK && !pickle_known_module(module->as.text)) {
-        /* What is shown of the name must itself be text. */
+        /* The part of the name that is shown must be text, too. */
         const bool shown = qp_utf8_valid(module->as.text) && qp_utf8_valid(name->as.text);
 
         return qp_error_set(

@@ -123,8 +123,8 @@ static quipu_status pickle_json_status(const pickle_writer *writer)
                                                       : "no room for the contents of the pickle");
 }
 
-/* Keys are texts; integers become texts, as Python's json does. What else Python allows as a key is
- * refused. */
+/* Keys are texts; integers become texts, as Python's json does. Other types that Python allows as a
+ * key are refused. */
 static quipu_status pickle_json_key(pickle_writer *writer, const pickle_value *key)
 {
     char number[24]; /* an int64_t has at most 20 characters */

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-/* What the machine can have on its stack, besides marks. */
+/* The values that the machine can have on its stack, besides marks. */
 typedef enum pickle_kind {
     PICKLE_NONE = 1,
     PICKLE_BOOL,

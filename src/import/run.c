@@ -120,8 +120,8 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
     return status;
 }
 
-/* State of apps and users is only counted here: adk_state() has checked it while reading. What the
- * store has already is found when it is written. */
+/* State of apps and users is only counted here: adk_state() has checked it while reading. State
+ * that the store has already is found when it is written. */
 static quipu_status run_check_shared(void *ctx, const qp_source_shared *shared, quipu_error *reterr)
 {
     qp_import *import = ctx;
@@ -162,8 +162,8 @@ static quipu_status run_write_shared(void *ctx, const qp_source_shared *shared, 
     return qp_import_shared(ctx, shared, reterr);
 }
 
-/* The second pass. Its counts start anew and must agree with the first pass. What is stored before
- * a failure stays: each session is complete by itself. */
+/* The second pass. Its counts start anew and must agree with the first pass. Sessions that were
+ * stored before a failure stay: each is complete by itself. */
 static quipu_status run_write(qp_import *import, quipu_error *reterr)
 {
     qp_source *source = &import->source;

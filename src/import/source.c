@@ -1,4 +1,4 @@
-/* What all foreign files share: sessions and places are collected, sorted and counted.
+/* Shared by all foreign files: sessions and places are collected, sorted and counted.
  *
  * Owns: qp_source, freed by qp_source_close(). Called by: run.c, and the layouts (adk.c, lango.c,
  * llm.c, openai_agents.c, langgraph.c) through the functions at the end of source.h. The caller
@@ -317,8 +317,8 @@ quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* Also after a failed open, and of a source that was never opened: all members are zero then. The
- * connection belongs to the caller. */
+/* Closes a source after a failed open, too, and one that was never opened: all members are zero
+ * then. The connection belongs to the caller. */
 void qp_source_close(qp_source *source)
 {
     qp_encoded_free(&source->encoded);

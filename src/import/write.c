@@ -75,8 +75,8 @@ quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx, quip
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-/* One session while it is written. What a transaction sets (meeting.there, row, header) is set
- * again when it is retried; the values were read before and stay. */
+/* One session while it is written. Members that a transaction sets (meeting.there, row, header) are
+ * set again when it is retried; the values were read before and stay. */
 typedef struct write_session {
     qp_import_meeting meeting;
     ent_opt_int ttl_ms;
@@ -123,14 +123,14 @@ static quipu_status write_compare(qp_import_meeting *meeting, ent_db *db, quipu_
 }
 
 /* How much of a chat program's session the store has: all that it has, when its last message is the
- * file's, too. One that went on in the store is complete. Three outcomes, by the last message of
- * the store:
+ * file's, too. A session that was continued in the store counts as complete. Three outcomes, by the
+ * last message of the store:
  *
  *   the file has no more than the store                    there: nothing to do
  *   the last id is the file's at the same number           stored = that number: the rest is added
  *   the last id is another one                             there: somebody went on in the store
  *
- * The third is no error: a conversation that was imported and continued here must not stop the
+ * The third is not an error: a conversation that was imported and continued here must not stop the
  * import of all the others. */
 static quipu_status write_progress(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
@@ -173,8 +173,8 @@ static quipu_status write_is_of_another_file(qp_import_meeting *meeting, ent_db 
     return status;
 }
 
-/* Whether the stored session is the one of the file. Of a chat program its metadata say so; of the
- * others the creation time, since a new session has another. */
+/* Whether the stored session is the one of the file. For a chat program its metadata decide; for
+ * the others the creation time, because a new session has another one. */
 static bool write_is_same(const qp_import_meeting *meeting, const qp_session *row)
 {
     const ent_opt_time created = meeting->values.row.created_at;

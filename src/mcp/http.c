@@ -27,9 +27,8 @@ static bool http_begins(quipu_str text, quipu_str with)
     return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
 }
 
-/* The text that a header stands for: values that are no plain ASCII come as =?base64?...?=. Absent
- * when it cannot be decoded.
- * The decoded text lies in the request's arena. */
+/* The text of a header: values that are not plain ASCII come as =?base64?...?=. Absent when it
+ * cannot be decoded. The decoded text lies in the request's arena. */
 static quipu_str http_decode(quipu_str value, quipu_arena *arena)
 {
     const quipu_str begin = HTTP_BASE64_BEGIN;
@@ -55,17 +54,16 @@ static const char *http_name_member(quipu_str method)
                                                                : NULL;
 }
 
-/* Whether a header stands for the same text as a value of the body; a value that is no text is left
- * to its method.
- * An absent header matches no text. */
+/* Whether a header has the same text as a value of the body; a value that is not a text is left to
+ * its method. An absent header matches no text. */
 static bool http_matches(quipu_str header, qp_json_node node)
 {
     return qp_json_kind_of(node) != QP_JSON_STRING ||
            (header.p != NULL && qp_json_text_is(node, header));
 }
 
-/* Proxies route and limit by headers, and servers act by the body: both must say the same, or one
- * of them was deceived. Over stdio there are no headers. */
+/* Proxies route and limit by headers, and servers act by the body: both must agree, or one of them
+ * was deceived. Over stdio there are no headers. */
 bool qp_mcp_check_headers(qp_mcp_request *request, qp_json_node version)
 {
     const qp_mcp_headers *headers = request->peer->headers;

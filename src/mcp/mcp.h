@@ -67,7 +67,7 @@ QUIPU_MUST_USE quipu_status qp_mcp_begin(quipu_store *store, const quipu_mcp_opt
                                          qp_mcp *ret_server, quipu_error *reterr);
 void qp_mcp_end(qp_mcp *server);
 
-/* What a client gets to read about a failure of the store; the log gets faults. */
+/* The text that a client gets about a failure of the store; faults go to the log. */
 const char *qp_mcp_failure(const qp_mcp *server, quipu_status status, const quipu_error *error);
 
 /* Headers of HTTP that mirror a body; absent: not sent. */
@@ -77,7 +77,7 @@ typedef struct qp_mcp_headers {
     quipu_str name;             /* Mcp-Name */
 } qp_mcp_headers;
 
-/* What a transport has about a client. Zeroed for a new one. */
+/* A transport's state of a client. Zeroed for a new one. */
 typedef struct qp_mcp_peer {
     qp_mcp_version legacy;         /* the revision that it agreed on */
     const qp_mcp_headers *headers; /* of this message; NULL: the transport has none */

@@ -74,8 +74,8 @@ void qp_mcp_put_cache(qp_mcp_request *request, int64_t ttl_ms)
     }
 }
 
-/* Who answers, for logs and people.
- * `name` is the member: serverInfo in one era, a name with a prefix in the other. */
+/* Name and version of the server, for logs and people. `name` is the member: serverInfo in one era,
+ * a name with a prefix in the other. */
 static void methods_put_identity(qp_jsonw *out, const char *name)
 {
     qp_jsonw_key(out, quipu_cstr(name));
@@ -85,7 +85,7 @@ static void methods_put_identity(qp_jsonw *out, const char *name)
     qp_jsonw_object_end(out);
 }
 
-/* What the server can do. Lists never change while it runs, and nothing is subscribed to. */
+/* The server's capabilities. Lists never change while it runs, and there are no subscriptions. */
 static void methods_put_offer(qp_jsonw *out)
 {
     static const char *const names[] = {"tools", "resources"};
@@ -162,8 +162,8 @@ static const methods_entry methods_table[] = {
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* What every modern result carries.
- * "complete": this server never answers with a part, or with a question back. */
+/* The members of every modern result. "complete": this server never answers with a part, or with a
+ * question back. */
 static void methods_put_modern(qp_jsonw *out)
 {
     qp_jsonw_put(out, "resultType", "complete");

@@ -17,7 +17,7 @@
 
 /* ---- URIs ------------------------------------------------------------------------------------ */
 
-/* What a URI has without an escape: RFC 3986's unreserved characters. */
+/* The characters that a URI needs not escape: RFC 3986's unreserved ones. */
 static bool resource_is_plain(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -66,7 +66,7 @@ bool qp_mcp_uri_key(quipu_str uri, quipu_arena *arena, quipu_str *ret_key)
         char c = uri.p[i];
 
         if (c == '%') {
-            /* An escape that is cut off by the end of the URI is no escape. */
+            /* An escape that the end of the URI cuts off is not an escape. */
             const int high = i + 2 < uri.n ? resource_hex(uri.p[i + 1]) : -1;
             const int low = high >= 0 ? resource_hex(uri.p[i + 2]) : -1;
 

@@ -138,8 +138,8 @@ static void rpc_write_result(rpc_turn *turn, quipu_str id)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Whether a node may be a request's id: a text or an integer, as it is written.
- * null is no id here: MCP forbids it. The size is bounded, because every response repeats it. */
+/* Whether a node may be a request's id: a text or an integer, as it is written. null is refused as
+ * an id: MCP forbids it. The size is bounded, because every response repeats it. */
 static bool rpc_is_id(qp_json_node node)
 {
     int64_t value;
@@ -149,9 +149,9 @@ static bool rpc_is_id(qp_json_node node)
             qp_json_int64(node, &value) == QP_JSON_EXACT);
 }
 
-/* Takes a message apart. Returns NULL, or why it is no message; the id is set as soon as it is
- * known to be one, so that the refusal can carry it.
- * A message with a method and a result is a request: the method decides. */
+/* Takes a message apart. Returns NULL, or why it is not a message; the id is set as soon as it is
+ * known to be one, so that the refusal can carry it. A message with a method and a result is a
+ * request: the method decides. */
 static const char *rpc_read(qp_json_node message, quipu_arena *arena, rpc_envelope *ret)
 {
     const qp_json_node id = qp_json_get(message, QUIPU_STR("id"));
@@ -327,9 +327,9 @@ static bool rpc_has_room(const rpc_turn *turn, qp_mcp_request *request)
                        QUIPU_MCP_RESPONSE_MAX);
 }
 
-/* Runs a request and writes its response. A result that does not fit becomes an error.
- * Only a lack of memory is returned as a status: then there is no response, and the transport says
- * so in its own way. */
+/* Runs a request and writes its response. A result that does not fit becomes an error. Only a lack
+ * of memory is returned as a status: then there is no response, and the transport reports that in
+ * its own way. */
 static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
 {
     qp_jsonw out;
@@ -368,9 +368,8 @@ static quipu_status rpc_run(rpc_turn *turn, const rpc_envelope *envelope)
     return QUIPU_OK;
 }
 
-/* One message that is no batch. Notifications and responses are read and get no answer.
- * A request that only looks like a notification, by a missing id, runs nothing: nobody could read
- * its result. */
+/* One message, not a batch. Notifications and responses are read and get no answer. A request that
+ * only looks like a notification, by a missing id, runs nothing: nobody could read its result. */
 static quipu_status rpc_one(rpc_turn *turn, qp_json_node message)
 {
     rpc_envelope envelope = {.id = {NULL, 0}};
@@ -426,7 +425,7 @@ static quipu_status rpc_batch(rpc_turn *turn, qp_json_node batch)
     return status;
 }
 
-/* ---- the door -------------------------------------------------------------------------------- */
+/* ---- the entry point ------------------------------------------------------------------------ */
 
 /* Without an id: a message of this size is not parsed. */
 quipu_status qp_mcp_refuse_size(qp_buf *ret)

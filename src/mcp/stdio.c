@@ -1,11 +1,11 @@
 /* MCP over two file descriptors: one message a line, one response a line, in the order of arrival.
  *
  * Owns: the buffer of what was read and not answered yet, and the client's revision, during a call
- * of quipu_mcp_serve(). Called by: programs. Locks: none.
- * Holds on return: every line that was read is answered, unless the client stopped reading. A line
- * longer than QUIPU_MCP_REQUEST_MAX is refused once and skipped up to its end.
- * One client, one thread, one message at a time: a slow client holds up nobody else. What it sends
- * while a response is written waits in the pipe. */
+ * of quipu_mcp_serve(). Called by: programs. Locks: none. Holds on return: every line that was read
+ * is answered, unless the client stopped reading. A line longer than QUIPU_MCP_REQUEST_MAX is
+ * refused once and skipped up to its end. One client, one thread, one message at a time: a slow
+ * client holds up nobody else. Requests that it sends while a response is written wait in the
+ * pipe. */
 #include "mcp/mcp.h"
 
 #include <assert.h>

@@ -2,7 +2,7 @@
  * fields is both the schema that clients read and the rule by which arguments are checked.
  *
  * A tool writes the members of its structured result, or fails with a text for the model that names
- * the thing and the fix. What it may see is decided in scope.c alone. */
+ * the thing and the fix. scope.c alone decides what it may see. */
 #ifndef QP_MCP_TOOL_H
 #define QP_MCP_TOOL_H
 
@@ -184,7 +184,7 @@ bool qp_mcp_resources_read(qp_mcp_request *request);
 /* Writes the URI of a session. */
 void qp_mcp_uri_put(quipu_str key, qp_buf *ret_uri);
 
-/* The key in the URI of a session, in the arena; false: it is no such URI. */
+/* The key in the URI of a session, in the arena; false: it is another URI. */
 bool qp_mcp_uri_key(quipu_str uri, quipu_arena *arena, quipu_str *ret_key);
 
 #endif

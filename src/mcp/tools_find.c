@@ -101,8 +101,8 @@ bool qp_mcp_search_sessions(qp_mcp_call *call)
 
 /* ---- recall ---------------------------------------------------------------------------------- */
 
-/* What an empty recall looked at, and whether hits were left out.
- * In the order of what helps most: no sessions, no words, no hits, no room. */
+/* How much an empty recall looked at, and whether hits were left out. In the order of what helps
+ * most: no sessions, no words, no hits, no room. */
 static void find_put_recall_note(qp_mcp_call *call, const quipu_recall_results *results, bool full)
 {
     char note[FIND_NOTE_SIZE] = "";

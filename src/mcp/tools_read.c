@@ -1,9 +1,8 @@
 /* Tools that read one session: session_overview, read_messages, get_state.
  *
  * Owns: nothing after a call. Called by: tools.c. Transactions: each call of the library is one
- * snapshot, and the scope is checked on what it returned.
- * Locks: none. What is shown is bounded by max_tokens, an estimate: a result may exceed it by the
- * members around the texts. */
+ * snapshot, and the scope is checked on what it returned. Locks: none. The result is bounded by
+ * max_tokens, an estimate: a result may exceed it by the members around the texts. */
 #include "mcp/tool.h"
 
 #include <assert.h>
@@ -99,7 +98,8 @@ static bool read_put_overview(qp_mcp_call *call, const quipu_session_info *info)
         return false;
     }
     qp_mcp_items_begin(&items, call, "memories");
-    /* What the summary did not use is not given to the memories: sizes stay predictable. */
+    /* Tokens that the summary did not use are not given to the memories, so that sizes stay
+     * predictable. */
     items.left /= 2;
     status = read_put_memories(call, info->key, QUIPU_OBSERVATION, &items, &error);
     if (status == QUIPU_OK && !items.full) {
@@ -140,8 +140,8 @@ typedef struct read_part {
     int64_t left; /* tokens for the centre alone, when it does not fit */
 } read_part;
 
-/* What a message takes of a budget, with the members around its text.
- * QP_MCP_ITEM_TOKENS is what the names of the members cost. */
+/* The tokens of a message, with the members around its text. QP_MCP_ITEM_TOKENS is the cost of the
+ * members' names. */
 static int64_t read_cost(quipu_messages messages, size_t index)
 {
     return qp_mcp_message_tokens(quipu_message_at(messages, index)) + QP_MCP_ITEM_TOKENS;

@@ -1,5 +1,5 @@
-/* Tools that write, for servers that may: remember, append_note, fork_session. None deletes or
- * overwrites anything, and none chooses an identity: author, origin and the names of a fork are the
+/* Tools that write, for servers that may: remember, append_note, fork_session. No tool deletes or
+ * overwrites anything or chooses an identity: author, origin and the names of a fork are the
  * server's.
  *
  * Owns: nothing after a call. Called by: tools.c, when the server offers the tool. Transactions:
@@ -43,7 +43,7 @@ bool qp_mcp_remember(qp_mcp_call *call)
     if (!qp_mcp_call_key(call, &memory.session_key)) {
         return false;
     }
-    /* What the line costs in a prompt. */
+    /* The cost of the line in a prompt. */
     memory.token_count = quipu_token_estimate(memory.content);
     status =
         quipu_memory_save(call->server->store, quipu_memories_of(&memory, 1), NULL, &saved, &error);

@@ -16,7 +16,7 @@
 #include "base/visible.h"
 
 #define ANSWER_BITS 262144    /* of the set of stretches: four for each of the longest text */
-#define ANSWER_REPEAT_MIN 240 /* bytes: a shorter text is no loop */
+#define ANSWER_REPEAT_MIN 240 /* bytes: a shorter text is not a loop */
 #define ANSWER_DAY "T00:00:00Z"
 #define ANSWER_DAY_SIZE 10 /* of YYYY-MM-DD */
 
@@ -85,7 +85,7 @@ bool qp_answer_repeats(quipu_str text)
     const size_t stretches = text.n > QP_ANSWER_STRETCH ? text.n - QP_ANSWER_STRETCH + 1 : 0;
     size_t seen = 0;
 
-    /* Short answers repeat their own names; that is no loop. */
+    /* Short answers repeat their own names; that is not a loop. */
     if (text.n < ANSWER_REPEAT_MIN) {
         return false;
     }
@@ -145,7 +145,8 @@ static quipu_status answer_about(qp_json_node node, quipu_arena *arena, qp_answe
     if (!line->has_about) {
         return status;
     }
-    /* "2026" or "next week" is no day; the observation is refused, since the form asked for one. */
+    /* "2026" or "next week" is not a day; the observation is refused, since the form asked for
+     * one. */
     if (day.n != ANSWER_DAY_SIZE) {
         return QUIPU_INVALID;
     }
@@ -195,7 +196,7 @@ static quipu_status answer_line(qp_json_node item, const qp_answer_shown *shown,
     }
     status =
         answer_string(qp_json_get(item, QUIPU_STR("text")), QP_ANSWER_TEXT_MAX, arena, &line->text);
-    /* A lack of memory is no fault of the answer: the model is not blamed for it. */
+    /* A lack of memory is not a fault of the answer. */
     if (status == QUIPU_NOMEM) {
         return status;
     }

@@ -1,5 +1,5 @@
-/* What a model answers a worker, read strictly: the text must be the JSON that was asked for, or
- * the answer is refused as a whole. Nothing is guessed or mended.
+/* Reads a model's answer to a worker strictly: the text must be the JSON that was asked for, or the
+ * answer is refused as a whole. It is never guessed at or mended.
  *
  * Pure: no store, no clock. Called by: observe.c and reflect.c. */
 #ifndef QP_MEMORY_ANSWER_H
@@ -11,10 +11,11 @@
 #define QP_ANSWER_TEXT_MAX 1000        /* bytes of one of them */
 #define QP_ANSWER_REFLECTION_MAX 65536 /* bytes of a reflection */
 #define QP_ANSWER_WHY_SIZE 200         /* of why an answer is refused */
-/* So many tokens may be said of any input: a sentence about a shorter sentence is no failure. */
+/* An answer may have this many tokens for any input: a sentence about a shorter sentence is
+ * allowed. */
 #define QP_ANSWER_SMALL_TOKENS 64
 
-/* What the model was shown: an answer may name nothing else. */
+/* The lines that the model was shown: an answer may name no others. */
 typedef struct qp_answer_shown {
     int64_t first_seq;
     int64_t last_seq;

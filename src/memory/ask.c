@@ -34,8 +34,8 @@ quipu_status qp_worker_refuse(qp_worker *worker, quipu_error *reterr, const char
     return qp_error_set(reterr, QUIPU_INVALID, "the answer of the model is refused: %s", text);
 }
 
-/* What the caller asked for; otherwise a share of the model's window, within limits: a question has
- * to leave room for the answer. */
+/* The size that the caller asked for; otherwise a share of the model's window, within limits: a
+ * question has to leave room for the answer. */
 int64_t qp_worker_ask_tokens(const qp_worker *worker)
 {
     const int64_t room =
@@ -51,8 +51,8 @@ int64_t qp_worker_ask_tokens(const qp_worker *worker)
                                               : QUIPU_MEMORY_ASK_TOKENS;
 }
 
-/* Who made a line of memory. A task of the caller's own has no version: the beginning of its
- * digest stands for it. Long names of models are cut at a character. */
+/* The origin of a line of memory. A prompt of the caller's own has no version: the beginning of its
+ * digest takes that place. Long names of models are cut at a character. */
 quipu_status qp_worker_origin(qp_worker *worker, const qp_worker_prompt *prompt, quipu_str own,
                               quipu_str *ret_origin, quipu_error *reterr)
 {
@@ -84,7 +84,7 @@ quipu_status qp_worker_origin(qp_worker *worker, const qp_worker_prompt *prompt,
  * without one. */
 static qp_memory_charge ask_charge(const qp_worker *worker, const quipu_model_usage *usage)
 {
-    /* What a provider did not report is -1 and counts as nothing. */
+    /* Figures that a provider did not report are -1 and count as 0. */
     const quipu_model_row row = qp_model_row(worker->options.model, worker->options.models);
     const int64_t input = usage->input > 0 ? usage->input : 0;
     const int64_t output = usage->output > 0 ? usage->output : 0;
@@ -120,7 +120,7 @@ static quipu_status ask_within(const qp_worker *worker, quipu_call_options *ret,
     quipu_status status = qp_call_left(worker->within, ret, reterr);
 
     if (status == QUIPU_OK &&
-        /* Below 0 there is no deadline at all. */
+        /* A negative number means no deadline. */
         (ret->deadline_ms < 0 || ret->deadline_ms > worker->options.lease_ms)) {
         ret->deadline_ms = worker->options.lease_ms;
     }
@@ -207,7 +207,7 @@ quipu_status qp_worker_ask(qp_worker *worker, const qp_job_lease *lease,
     if (charged != QUIPU_OK) {
         return charged;
     }
-    /* Half a JSON is none; a filtered answer says nothing about the messages. */
+    /* A cut answer is not valid JSON; a filtered answer says nothing about the messages. */
     if (response.finish == QUIPU_FINISH_LENGTH || response.finish == QUIPU_FINISH_FILTER) {
         return qp_worker_refuse(worker, reterr, "it was cut off");
     }

@@ -186,7 +186,7 @@ static int64_t context_needs(const quipu_memory *memory)
     return quipu_token_estimate(memory->content) + CONTEXT_LINE_TOKENS;
 }
 
-/* What a block of so many tokens has for its lines: headings count, too. */
+/* The tokens that a block of this size has left for its lines: headings count, too. */
 static int64_t context_room(int64_t tokens)
 {
     int64_t headings = quipu_token_estimate(QUIPU_STR(CONTEXT_HEAD)) + 1;
@@ -332,7 +332,7 @@ bool qp_context_is_stale(const qp_context_lines *lines)
     bool stale = lines->missing || lines->unspoken;
 
     for (size_t i = 0; i < lines->count; i++) {
-        /* What was condensed is as true as the reflection: it may stay until the block is made
+        /* A condensed line is as true as its reflection, so it may stay until the block is made
          * anew. */
         stale = stale || (lines->items[i].has_retired_at && !lines->items[i].has_condensed_into);
     }

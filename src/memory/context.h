@@ -22,7 +22,7 @@ typedef struct qp_context_text {
 
 /* Make a new block of what is offered, at most `tokens` estimated tokens: standing lines first,
  * then reflections, then observations by priority, of each the newest that fit; one that is too
- * large hides no other. What does not stand leaves room for standing lines that come later.
+ * large hides no other. Lines that are not standing leave room for standing lines that come later.
  * Observations of messages from `from_seq` on of session `key` are left out, unless they stand: the
  * messages themselves are sent. 0: none is left out. */
 QUIPU_MUST_USE quipu_status qp_context_block_make(const qp_context_offer *offer, quipu_str key,

@@ -1,4 +1,4 @@
-/* What an embedder makes of texts, and a worker that fills sessions with it.
+/* Calls an embedder, and fills sessions with its vectors as a worker.
  *
  *   claim (transaction) ──▶ read a batch ──▶ embed ──▶ commit (transaction) ─┐ more
  *                               ▲────────────────────────────────────────────┘

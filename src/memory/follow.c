@@ -98,8 +98,8 @@ quipu_status qp_worker_follow(qp_worker *worker, quipu_error *reterr)
         if (status == QUIPU_OK && !worker->ran.more && begun.s - FOLLOW_SLACK_S > given.s) {
             worker->options.changed_after = (quipu_time){begun.s - FOLLOW_SLACK_S, 0};
         }
-        /* The end of the whole is no failure, and another process that holds the store is met again
-         * by the next pass. */
+        /* The end of the run is not an error, and the next pass tries a store again that another
+         * process holds. */
         if (status == QUIPU_BUSY || qp_call_check(whole, NULL) != QUIPU_OK) {
             status = QUIPU_OK;
         }
@@ -121,7 +121,7 @@ quipu_status qp_worker_follow(qp_worker *worker, quipu_error *reterr)
 /* ---- the thread -------------------------------------------------------------------------------
  */
 
-/* What it keeps. The thread alone uses it until it is joined. */
+/* The thread's own state: no other thread uses it until the thread is joined. */
 typedef struct follow_worker {
     quipu_store *store;
     quipu_arena texts;

@@ -6,10 +6,10 @@
  * lease, outside of any transaction. On failure nothing is kept of any piece: the range stays raw.
  *
  * What is said in messages is material. Whatever it asks for, an answer can only become lines of
- * memory. What these may change follows from whose word they are (trace.h), and a model's claim is
- * none: a standing line, which is sent with every turn, comes from one message in which the user
- * says it in words of their own; what the user said is replaced by nobody else; what people saved
- * is not replaced at all (decision 61). */
+ * memory. What a line may change depends on who said it (trace.h); a model's claim has no weight of
+ * its own. A standing line, which is sent with every turn, comes from one message in which the user
+ * says it in words of their own. Only the user replaces the user's lines; lines that people saved
+ * are not replaced at all (decision 61). */
 #include <assert.h>
 #include <string.h>
 
@@ -105,7 +105,7 @@ static quipu_status observe_known(observe_run *run, quipu_error *reterr)
     query.kind = QUIPU_OBSERVATION;
     query.session_key = run->lease->scope;
     query.recent = QP_MEMORY_KNOWN_MAX; /* that a model may replace */
-    /* Of this very scope: the lines of other sessions are not this model's to change. */
+    /* Only lines of this scope: this model must not change the lines of other sessions. */
     query.flags = QUIPU_MEMORY_FIND_SCOPE;
     if (status == QUIPU_OK) {
         status = quipu_memory_find(run->worker->store, &query, &call, &run->known, reterr);
@@ -182,7 +182,7 @@ static const quipu_message *observe_message(const observe_run *run, int64_t seq)
     return NULL;
 }
 
-/* Whose word a line is at least: that of the weakest among the messages that it names. */
+/* The weight of a line: that of the weakest among the messages that it names. */
 static qp_speaker observe_word(const observe_run *run, const qp_answer_line *line)
 {
     /* A line that names no message that is there would count as the user's; answer_range() has
@@ -206,7 +206,7 @@ static bool observe_is_said(observe_run *run, const qp_answer_line *line)
     for (size_t i = 0; i < run->messages.count; i++) {
         const quipu_message *message = quipu_message_at(run->messages, i);
 
-        /* What the user said elsewhere does not make this line theirs. */
+        /* A message of the user that the line does not name gives it no weight. */
         if (message->seq < line->first_seq || message->seq > line->last_seq) {
             continue;
         }
@@ -239,8 +239,8 @@ static qp_speaker observe_strongest(quipu_messages messages, int64_t first_seq)
     return word;
 }
 
-/* Whose word a known line is: the user's, unless all of its messages are there and say
- * otherwise. */
+/* The weight of a stored line: the user's, unless all of its messages exist and none has that
+ * weight. */
 static quipu_status observe_known_word(const observe_run *run, const quipu_memory *known,
                                        qp_speaker *ret_word, quipu_error *reterr)
 {
@@ -274,8 +274,8 @@ static quipu_status observe_known_word(const observe_run *run, const quipu_memor
                : QUIPU_OK;
 }
 
-/* Whether a line may retire a known one. What people saved, people correct; what the user said
- * yields to the user alone; the rest to words that weigh as much. */
+/* Whether a line may retire a stored one. Only people correct lines that people saved; only the
+ * user's words retire the user's lines; other lines yield to words of at least their weight. */
 static quipu_status observe_may_replace(observe_run *run, const qp_answer_line *line,
                                         const quipu_memory *known, bool *ret_may,
                                         quipu_error *reterr)
@@ -364,7 +364,8 @@ static quipu_status observe_piece(observe_run *run, quipu_str piece,
                                   const qp_transcript_piece *range, qp_worker_items *items,
                                   quipu_error *reterr)
 {
-    /* What the answer may refer to: this piece and the lines that were shown with it. */
+    /* The messages and lines that the answer may name: this piece, and the lines that were shown
+     * with it. */
     const qp_answer_shown shown = {range->first_seq, range->last_seq, quipu_token_estimate(piece),
                                    run->known->memories.count - run->known_from};
     qp_worker_question question = {.prompt = &observe_prompt,

@@ -164,8 +164,8 @@ static quipu_status reflect_ask(qp_worker *worker, const qp_job_lease *lease,
                : qp_error_set(reterr, status, "no memory for an answer of the model");
 }
 
-/* Whether a text speaks of a line: of one that matters much in a third of its words, of another in
- * one. What is done, or weighs little, may be dropped. */
+/* Whether a text covers a line: an important line by a third of its words, another by one word.
+ * Lines that are done, or have a low priority, may be dropped. */
 static bool reflect_says(const qp_trace_words *words, const quipu_memory *line)
 {
     const qp_trace_share share = qp_trace_find(words, line->content);
@@ -223,8 +223,8 @@ static quipu_status reflect_judge(qp_worker *worker, quipu_str text, qp_memory_k
     return QUIPU_OK;
 }
 
-/* What is known may have changed between the mark of the job and now: then the job ends without a
- * question, and nothing is paid for. */
+/* The memories may have changed since the job was made: then it ends without asking the model, and
+ * costs nothing. */
 quipu_status qp_worker_reflect(qp_worker *worker, const qp_job_lease *lease, quipu_error *reterr)
 {
     qp_memory_known known = {.count = 0};

@@ -35,15 +35,15 @@ typedef struct rules_cue {
     const char *not_next; /* words that rule it out when one of them follows; or NULL */
 } rules_cue;
 
-/* What is not a verb behind "always" and "never", although it looks like one. The list is of
- * what was met in conversations; a word that is missing here makes a line that says nothing. */
+/* Words behind "always" and "never" that look like verbs and are not. The list was collected from
+ * conversations; a word that is missing here makes a useless line. */
 #define NOT_VERBS                                                                                  \
     "a an the been so was were is are had has mind again seen heard thought knew known did does "  \
     "good nice great fun on in at there happy glad i you he she we they it been ever quite too "   \
     "really more less one two my your his her our their if when before been took went came got "   \
     "said made fails works happens gone felt saw met"
 
-/* What "I love", "I hate" and "I like" are about when it is this conversation. */
+/* Objects of "I love", "I hate" and "I like" that mean this conversation. */
 #define DEICTIC "it this that these those the how when what you your to where who why his her"
 
 #define STANDING QUIPU_PRIORITY_STANDING
@@ -95,7 +95,7 @@ static const rules_cue rules_cues[] = {
     {"refer to me as", QUIPU_TOPIC_INSTRUCTION, STANDING, 0, NULL},
     {"my pronouns are", QUIPU_TOPIC_INSTRUCTION, STANDING, 0, NULL},
 
-    /* What the user likes. */
+    /* Preferences of the user. */
     {"i prefer", QUIPU_TOPIC_PREFERENCE, STANDING, CUE_OBJECT, "it this that these those not"},
     {"i'd prefer", QUIPU_TOPIC_PREFERENCE, HIGH, CUE_OBJECT, "it this that these those not if"},
     {"i would prefer", QUIPU_TOPIC_PREFERENCE, HIGH, CUE_OBJECT, "it this that these not if"},
@@ -126,7 +126,7 @@ static const rules_cue rules_cues[] = {
     {"i'm a big fan of", QUIPU_TOPIC_PREFERENCE, HIGH, CUE_OBJECT, DEICTIC},
     {"i'm not a fan of", QUIPU_TOPIC_PREFERENCE, HIGH, CUE_OBJECT, DEICTIC},
 
-    /* Who the user is. */
+    /* Facts about the user. */
     {"my name is", QUIPU_TOPIC_PERSON, STANDING, 0, "not on in irrelevant"},
     {"my name's", QUIPU_TOPIC_PERSON, STANDING, 0, "not on in"},
     {"i work as", QUIPU_TOPIC_PERSON, HIGH, 0, "much well soon long hard"},
@@ -136,7 +136,7 @@ static const rules_cue rules_cues[] = {
     {"i'm from", QUIPU_TOPIC_PERSON, HIGH, 0, "a an the it this that"},
     {"i was born", QUIPU_TOPIC_PERSON, HIGH, 0, "to ready this"},
 
-    /* What is settled. */
+    /* Decisions. */
     {"we decided", QUIPU_TOPIC_DECISION, HIGH, CUE_ASSISTANT, NULL},
     {"we've decided", QUIPU_TOPIC_DECISION, HIGH, CUE_ASSISTANT, NULL},
     {"we have decided", QUIPU_TOPIC_DECISION, HIGH, CUE_ASSISTANT, NULL},
@@ -155,7 +155,7 @@ static const rules_cue rules_cues[] = {
     {"i chose", QUIPU_TOPIC_DECISION, HIGH, 0, "it that this"},
     {"the decision is", QUIPU_TOPIC_DECISION, HIGH, CUE_ASSISTANT, "not up yours hard"},
 
-    /* What is open. */
+    /* Open points. */
     {"we haven't decided", QUIPU_TOPIC_QUESTION, MEDIUM, CUE_ASSISTANT, NULL},
     {"i haven't decided", QUIPU_TOPIC_QUESTION, MEDIUM, 0, NULL},
     {"open question", QUIPU_TOPIC_QUESTION, MEDIUM, CUE_ASSISTANT, NULL},
@@ -164,7 +164,7 @@ static const rules_cue rules_cues[] = {
     {"i'm still waiting for", QUIPU_TOPIC_QUESTION, MEDIUM, 0, "it that this your you"},
     {"we're still waiting for", QUIPU_TOPIC_QUESTION, MEDIUM, CUE_ASSISTANT, "it that this"},
 
-    /* What somebody is going to do. */
+    /* Plans. */
     {"remind me to", QUIPU_TOPIC_COMMITMENT, HIGH, CUE_QUESTION, NULL},
     {"remember to", QUIPU_TOPIC_COMMITMENT, HIGH, 0, NULL},
     {"don't forget to", QUIPU_TOPIC_COMMITMENT, HIGH, 0, NULL},
@@ -217,7 +217,7 @@ static bool rules_is_plain(const qp_rules_word *word)
 {
     const char *end = word->lower + word->n;
 
-    /* One letter ("I") is no verb; words of three letters ("fed", "red") are left alone. */
+    /* A single letter ("I") is not a verb; words of three letters ("fed", "red") are left alone. */
     if (word->n < 2 ||
         (word->n > 3 && memcmp(end - 2, "ed", 2) == 0 &&
          !qp_rules_in(word, "need embed feed proceed succeed exceed")) ||
@@ -506,7 +506,7 @@ static quipu_str rules_cut(quipu_str text, size_t max)
     return n > 0 ? (quipu_str){text.p, n} : QP_STR_ABSENT;
 }
 
-/* What a sentence is, before it is stored. */
+/* The kind of a sentence, before it is stored. */
 typedef struct rules_reading {
     quipu_memory_topic topic;
     quipu_memory_priority priority;
@@ -531,7 +531,7 @@ static void rules_read(const quipu_message *message, const qp_rules_sentence *se
     ret->dated = (cue != NULL || own) && qp_rules_date(sentence, message->timestamp, &ret->days);
     if (cue != NULL) {
         ret->topic = cue->topic;
-        /* What the assistant says is kept with less weight. */
+        /* The assistant's sentences are kept with a lower priority. */
         ret->priority = user ? cue->priority : QUIPU_PRIORITY_LOW;
     } else if (ret->name != NULL) {
         ret->topic = QUIPU_TOPIC_PERSON;
@@ -565,7 +565,7 @@ static void rules_sentence(const quipu_message *message, const qp_rules_sentence
         item->about_from = reading.days.from;
         item->about_to = reading.days.to;
     }
-    /* Of the bytes in the message, not of the lower case: names keep their capitals. */
+    /* Taken from the message itself, not from its lower case: names keep their capitals. */
     if (reading.name != NULL) {
         const quipu_str name = {sentence->text.p + reading.name->at,
                                 (size_t)(reading.name->end - reading.name->at)};
@@ -590,7 +590,7 @@ static bool rules_failed(quipu_str output)
         const size_t n = strlen(heads[i]);
 
         if (output.n >= n && memcmp(output.p, heads[i], n) == 0) {
-            /* "error": null and "errors" are none. */
+            /* "error": null and "errors" do not count as errors. */
             const quipu_str rest = {output.p + n, output.n - n};
             return !(rest.n > 0 && rest.p[0] == 's') &&
                    !(rest.n >= 5 && memcmp(rest.p, ":null", 5) == 0) &&
@@ -611,7 +611,7 @@ static void rules_put(qp_rules_found *found, quipu_str text, size_t max)
     }
 }
 
-/* What a tool did, or could not do. Its answer stays in the message. */
+/* The outcome of a tool's call. Its answer stays in the message. */
 static void rules_call(const quipu_message *message, const quipu_tool_call *call,
                        qp_rules_found *found)
 {

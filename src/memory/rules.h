@@ -19,7 +19,7 @@
 #define QP_RULES_CONTENT 300   /* bytes of a sentence that are kept */
 #define QP_RULES_TOOL_TEXT 160 /* bytes of a tool's input or failure that are kept */
 
-/* What was found in one message, in its order. Texts are slices of the message or of `texts`. */
+/* The findings in one message, in its order. Texts are slices of the message or of `texts`. */
 typedef struct qp_rules_found {
     size_t count;
     quipu_memory items[QP_RULES_FOUND_MAX];

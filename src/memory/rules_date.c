@@ -50,7 +50,8 @@ static int64_t rules_date_year(int64_t number)
     return year;
 }
 
-/* By the length of the month: 30 February is no day, 29 February in leap years. */
+/* Checked by the length of the month: 30 February does not exist, 29 February only in leap
+ * years. */
 static bool rules_date_is_day(int64_t year, int64_t month, int64_t day)
 {
     const int64_t next =
@@ -59,7 +60,7 @@ static bool rules_date_is_day(int64_t year, int64_t month, int64_t day)
     return day >= 1 && day <= next - rules_date_number(year, month, 1);
 }
 
-/* A number of at most four digits, with "st", "nd", "rd" or "th" behind it; -1: it is none. */
+/* A number of at most four digits, with "st", "nd", "rd" or "th" behind it; -1 for other texts. */
 static int64_t rules_date_digits(const qp_rules_word *word)
 {
     int64_t value = 0;
@@ -76,7 +77,7 @@ static int64_t rules_date_digits(const qp_rules_word *word)
     return i > 0 && ends ? value : -1;
 }
 
-/* The month of a word, from 1; 0: it is none. */
+/* The month that a word names, from 1; 0 when it names none. */
 static int64_t rules_date_month(const qp_rules_word *word)
 {
     for (size_t i = 0; i < 12; i++) {
@@ -157,7 +158,7 @@ static bool rules_date_named(const qp_rules_sentence *sentence, size_t at, int64
                          ret);
 }
 
-/* What counts from the day on which it was said; *ret_days: how many days it is about. */
+/* Expressions that count from the day of the message; *ret_days: how many days they cover. */
 static bool rules_date_relative(const qp_rules_sentence *sentence, size_t at, int64_t today,
                                 int64_t *ret, int64_t *ret_days)
 {
@@ -224,6 +225,6 @@ bool qp_rules_date(const qp_rules_sentence *sentence, quipu_time said_at, qp_rul
         /* The last nanosecond of the last day: ranges are closed on both sides. */
         ret->to = (quipu_time){(day + days) * DATE_DAY_S - 1, QP_TIME_NS_MAX};
     }
-    /* A year of five digits is no instant that a column holds. */
+    /* No column holds a year of five digits. */
     return found && qp_time_valid(ret->from) && qp_time_valid(ret->to);
 }

@@ -11,8 +11,8 @@ typedef struct qp_rules_days {
 } qp_rules_days;
 
 /* The first date of the sentence: 2026-11-16, Nov 16(, 2026), 16 November (2026), tomorrow, today,
- * yesterday, next week, next or on or this or by Friday. What is relative counts from `said_at`; a
- * day without a year is the next one that is not long past. False: it has none, or one that cannot
+ * yesterday, next week, next or on or this or by Friday. Relative dates count from `said_at`; a day
+ * without a year is the next one that is not long past. False: it has none, or one that cannot
  * be. */
 bool qp_rules_date(const qp_rules_sentence *sentence, quipu_time said_at, qp_rules_days *ret);
 

@@ -1,4 +1,6 @@
-/* Sentences and words of a message; the head of rules_text.h says what is passed over.
+/* Sentences and words of a message; the head of rules_text.h says what is passed over. Owns: the
+ * reader's marks of code, quotations and markup. Called by: rules.c for each message, trace.c for
+ * the user's own words. No lock, no transaction.
  *
  * Pure and without allocation: a sentence is a slice of the text, its words lie in the caller's
  * struct. Each byte is looked at a fixed number of times, so that a message of any size costs what
@@ -183,7 +185,7 @@ static size_t rules_text_behind(quipu_str text, size_t at)
 }
 
 /* The bytes of "<name" that a line begins with; 1 or less: it has no name. "<-", "< 5" and "<!--"
- * are no markup with a name. */
+ * are not tags with a name. */
 static size_t rules_text_name(quipu_str rest)
 {
     size_t n = 1;
@@ -224,15 +226,15 @@ static size_t rules_text_markup(qp_rules_walk *walk, quipu_str rest)
     return walk->sought > QP_RULES_SOUGHT_MAX ? text.n : walk->at;
 }
 
-/* A mark of a block of code that a line begins with: how many of its characters; 0: there is none.
- * It may stand behind the bullet of a list. */
+/* A mark of a block of code that a line begins with: how many of its characters; 0 when the line
+ * has none. It may stand behind the bullet of a list. */
 static size_t rules_text_fence(quipu_str rest, char *ret_mark, bool *ret_bare)
 {
     const size_t bullet = rules_text_bullet(rest);
     size_t n = bullet;
     size_t behind;
 
-    /* All of one kind: "``~" is no fence. */
+    /* All of one kind: "``~" is not a fence. */
     while (n < rest.n && rest.p[n] == rest.p[bullet] && strchr("`~", rest.p[bullet]) != NULL) {
         n++;
     }
@@ -268,7 +270,7 @@ static void rules_text_skip(qp_rules_walk *walk)
             walk->fence = mark;
             walk->fences = fences;
         } else if (rules_text_is_forwarded(line)) {
-            /* What follows a forwarded mail's first line is not the user's word. */
+            /* Text behind a forwarded mail's first line was not written by the user. */
             next = walk->text.n;
         } else if (rest.n > 0 && rest.p[0] == '<') {
             const size_t behind = rules_text_markup(walk, rest);
@@ -375,7 +377,7 @@ static quipu_str rules_text_trim(quipu_str text)
 /* ---- words ------------------------------------------------------------------------------------
  */
 
-/* The bytes of an apostrophe at `p`: a plain one, or U+2019; 0: it is none. */
+/* The bytes of an apostrophe at `p`: a plain one, or U+2019; 0 for another character. */
 static size_t rules_text_apostrophe(const char *p, size_t n)
 {
     if (p[0] == '\'') {
@@ -384,8 +386,8 @@ static size_t rules_text_apostrophe(const char *p, size_t n)
     return p[0] == '\xe2' && n >= 3 && memcmp(p, "\xe2\x80\x99", 3) == 0 ? 3 : 0;
 }
 
-/* The bytes of a double quote or a backtick at `p`; 0: it is none. Of UTF-8: guillemets have two
- * bytes, U+2018 and U+201C to U+201E three. */
+/* The bytes of a double quote or a backtick at `p`; 0 for another character. In UTF-8 guillemets
+ * have two bytes, U+2018 and U+201C to U+201E three. */
 static size_t rules_text_quote(const char *p, size_t n)
 {
     if (p[0] == '"' || p[0] == '`') {

@@ -5,11 +5,11 @@
 #include <quipu/base.h>
 
 #define QP_RULES_WORDS_MAX 48     /* words of a sentence that the rules see */
-#define QP_RULES_WORD_BYTES 24    /* a longer word is no cue: its lower case is cut */
+#define QP_RULES_WORD_BYTES 24    /* a longer word is not a cue: its lower case is cut */
 #define QP_RULES_SENTENCE_MIN 6   /* bytes; a shorter one says nothing */
 #define QP_RULES_SENTENCE_MAX 600 /* bytes; a longer one is a list or pasted */
-/* Bytes of a text that are looked through for the ends of markup that nothing closes. What stands
- * behind more of it is passed over: each such line would cost as much as the whole rest. */
+/* Bytes of a text that are looked through for the ends of markup that nothing closes. Text behind a
+ * longer search is passed over, because each such line would cost as much as the whole rest. */
 #define QP_RULES_SOUGHT_MAX ((size_t)16 << 20)
 
 typedef struct qp_rules_word {

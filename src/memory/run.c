@@ -48,7 +48,7 @@ static quipu_status run_check_prompt(const quipu_memory_options *options, quipu_
                                  : qp_error_set(reterr, QUIPU_INVALID, "a prompt is not UTF-8");
 }
 
-/* What a worker needs to ask a model. */
+/* A worker's means to ask a model. */
 static quipu_status run_check_model(const quipu_memory_options *options, quipu_error *reterr)
 {
     quipu_status status;
@@ -78,7 +78,7 @@ static quipu_status run_check_model(const quipu_memory_options *options, quipu_e
     return status == QUIPU_OK ? qp_model_rows_check(options->models, reterr) : status;
 }
 
-/* What the caller left open. */
+/* Defaults for what the caller left open. */
 static void run_default(quipu_memory_options *options)
 {
     /* The name is shown to people who look at leases; it need not be unique. */
@@ -358,7 +358,7 @@ static bool run_is_local(quipu_status status)
 }
 
 /* Gives the lease back, with the reason where the session has to wait for another try. A session
- * that was lost to another worker, or deleted meanwhile, is counted and is no failure. */
+ * that another worker took over, or that was deleted meanwhile, is counted and is not an error. */
 quipu_status qp_worker_fail(qp_worker *worker, const qp_job_lease *lease, const quipu_error *error,
                             quipu_error *reterr)
 {
@@ -452,7 +452,7 @@ static quipu_status run_reflections(qp_worker *run, quipu_str key, quipu_error *
         if (status == QUIPU_OK && found) {
             status = qp_memory_reflect_claim(run->store, run->within, &run->options, key,
                                              &run->claim, &lease, reterr);
-            /* A fence counts from 1: 0 is no lease. */
+            /* A fence counts from 1: 0 means no lease. */
             found = lease.fence > 0;
         }
         if (status == QUIPU_OK && found && qp_worker_reflect(run, &lease, &error) != QUIPU_OK) {
@@ -559,7 +559,7 @@ bool qp_worker_did(const quipu_memory_ran *ran)
 
 quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reterr)
 {
-    /* Not reported yet: a deadline that passes after some work was done is no error. */
+    /* Not reported yet: a deadline that passes after some work was done is not an error. */
     quipu_error error = {0};
     quipu_status status = run_all(worker, &error);
 

@@ -68,8 +68,8 @@ typedef struct trace_char {
     bool alone; /* a word by itself */
 } trace_char;
 
-/* Marks between U+2000 and U+2BFF, and those of Latin-1, are no letters. A byte that begins no
- * character is none, either. */
+/* Marks between U+2000 and U+2BFF, and those of Latin-1, are not letters. Nor is a byte that does
+ * not begin a character. */
 static trace_char trace_read(quipu_str text, size_t at)
 {
     const unsigned char *p = (const unsigned char *)text.p + at;
@@ -96,7 +96,7 @@ static void trace_put(trace_word *word, const char *p, const trace_char *c)
     word->wide = word->wide || c->size > 1;
 }
 
-/* Reads the next word from `*at` on; false: there is none. */
+/* Reads the next word from `*at` on; false at the end. */
 static bool trace_next(quipu_str text, size_t *at, trace_word *ret)
 {
     *ret = (trace_word){.n = 0};

@@ -1,5 +1,5 @@
-/* Whose words a line of memory has: a model's answer counts as far as what it names bears it
- * out.
+/* Who said a line of memory: a model's answer counts as far as the messages that it names support
+ * it.
  *
  * Words are compared by their beginnings, in lower case, so that "prefers" is found in "I prefer";
  * words that are in every line ("the", "user") count for nothing. In scripts without blanks each
@@ -15,7 +15,7 @@
 /* One part in so many of a line's words must be found. */
 #define QP_TRACE_PART 3
 
-/* Whose word a message is. The smaller one yields. */
+/* The weight of a message, by its speaker. The smaller weight yields. */
 typedef enum qp_speaker {
     QP_WORD_TOOL = 0,  /* tools, and whatever is not known */
     QP_WORD_ASSISTANT, /* models, and programs that speak for them */
@@ -44,8 +44,8 @@ qp_trace_share qp_trace_find(const qp_trace_words *words, quipu_str text);
 /* Whether a share is large enough: one part in QP_TRACE_PART of the words, and one at least. */
 bool qp_trace_bears(qp_trace_share share);
 
-/* What a user said in a message: in words of their own, outside of quotations, code and pasted
- * documents (rules_text.h), and altogether. Both are empty for a message that is not the user's. */
+/* A user's text in a message: their own words, outside of quotations, code and pasted documents
+ * (rules_text.h), and the whole. Both are empty for a message that is not the user's. */
 typedef struct qp_trace_said {
     qp_trace_words own;
     qp_trace_words all;

@@ -144,8 +144,8 @@ static size_t transcript_cut(quipu_str text, size_t room)
     return blank > 0 ? blank : all;
 }
 
-/* One part of a message. What was left out at its end is said, so that a model does not take a cut
- * result for a whole one. */
+/* One part of a message. A note says what was left out at its end, so that a model does not take a
+ * cut result for a whole one. */
 static void transcript_put(const transcript_part *part, quipu_str shown, qp_buf *text)
 {
     qp_buf_put(text, (quipu_str){part->head, part->head_size});

@@ -5,12 +5,12 @@
  *     [tool:calendar] {"day":"today"}
  *     [result] two meetings
  *
- * Further lines of a text are indented by four blanks: what looks like the head of a message, or
- * of a tool's result, is none. A message has parts: its text, and input and output of each call. A
- * piece ends at the border of a part; only a part that is longer than a whole piece is cut, behind
- * a line or a word where it has one. Every byte of every message's text is in exactly one piece,
- * but for characters that nobody sees. Inputs and outputs of tools can be fetched again, and are
- * shown up to QP_TRANSCRIPT_TOOL_BYTES.
+ * Further lines of a text are indented by four blanks: text that looks like the head of a message,
+ * or of a tool's result, cannot be one. A message has parts: its text, and input and output of each
+ * call. A piece ends at the border of a part; only a part that is longer than a whole piece is cut,
+ * behind a line or a word where it has one. Every byte of every message's text is in exactly one
+ * piece, but for characters that nobody sees. Inputs and outputs of tools can be fetched again, and
+ * are shown up to QP_TRANSCRIPT_TOOL_BYTES.
  *
  * Pure: no store, no clock. Called by: observe.c. */
 #ifndef QP_MEMORY_TRANSCRIPT_H
@@ -31,7 +31,7 @@ typedef struct qp_transcript {
     size_t offset;  /* ...and the first byte of that which is not shown yet */
 } qp_transcript;
 
-/* What a piece shows. */
+/* The contents of a piece. */
 typedef struct qp_transcript_piece {
     int64_t first_seq;
     int64_t last_seq; /* 0: there is nothing left to show */

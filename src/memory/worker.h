@@ -46,11 +46,11 @@ QUIPU_MUST_USE quipu_status qp_worker_pass(qp_worker *worker, quipu_error *reter
 /* Whether a pass found something to do. */
 bool qp_worker_did(const quipu_memory_ran *ran);
 
-/* Pass after pass until the call's flag is set or its deadline passes, which is no failure; `ran`
+/* Pass after pass until the call's flag is set or its deadline passes, which is not an error; `ran`
  * has the sums. */
 QUIPU_MUST_USE quipu_status qp_worker_follow(qp_worker *worker, quipu_error *reterr);
 
-/* What was observed in a batch. Grows in the worker's arena `texts`. */
+/* The observations of a batch. Grows in the worker's arena `texts`. */
 typedef struct qp_worker_items {
     quipu_memory *items;
     size_t count;
@@ -64,7 +64,7 @@ typedef struct qp_worker_items {
 QUIPU_MUST_USE quipu_status qp_worker_keep(qp_worker *worker, qp_worker_items *items,
                                            const quipu_memory *item, quipu_error *reterr);
 
-/* Count what a question cost, and renew the lease. Also after the run's deadline. */
+/* Count the cost of a question, and renew the lease. Also after the run's deadline. */
 QUIPU_MUST_USE quipu_status qp_worker_charge(qp_worker *worker, const qp_job_lease *lease,
                                              const qp_memory_charge *charge, quipu_error *reterr);
 
@@ -81,8 +81,8 @@ void qp_worker_saved(const qp_worker *worker, const quipu_memory *saved,
 /* ---- models (ask.c, observe.c, reflect.c) -----------------------------------------------------
  */
 
-/* What a model is asked to do. The name's number is the version of both texts: a change of one
- * needs a new number. */
+/* The task of a model. The name's number is the version of both texts: a change of one needs a new
+ * number. */
 typedef struct qp_worker_prompt {
     const char *name; /* such as QUIPU_OBSERVE_ORIGIN */
     const char *task; /* unless the caller has a prompt of its own */
@@ -139,7 +139,7 @@ QUIPU_MUST_USE quipu_status qp_embed_texts(const quipu_provider *embedder,
                                            const int8_t **ret_vectors, size_t *ret_dimensions,
                                            quipu_error *reterr);
 
-/* What a name of a model and its embedder must satisfy. */
+/* Checks the name of a model and its embedder. */
 QUIPU_MUST_USE quipu_status qp_embed_check(const quipu_provider *embedder, quipu_str model,
                                            quipu_error *reterr);
 

@@ -45,9 +45,9 @@ QUIPU_MUST_USE quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, si
                                        quipu_error *reterr);
 
 /* The stream is at its end: the calls as parts, by ascending index, those without one after them as
- * they came. Those without a name are left out; no arguments become {}; a missing id follows the
+ * they came. Calls without a name are left out; no arguments become {}; a missing id follows the
  * rule of qp_model_convert(). `cut` says that the answer was cut off, for the message.
- * QUIPU_INVALID when the arguments of one are no JSON object: then there are no calls at all. */
+ * QUIPU_INVALID when the arguments of a call are not a JSON object: then no call is returned. */
 QUIPU_MUST_USE quipu_status qp_acc_done(const qp_acc *acc, bool cut, quipu_arena *arena,
                                         quipu_part **ret_parts, size_t *ret_count,
                                         quipu_error *reterr);

@@ -153,7 +153,7 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
 }
 
 /* A piece of a tool call. The partial event is sent once, when the name is known. Arguments are not
- * sent while they grow: they are no JSON before the end. */
+ * sent while they grow: they are not JSON before the end. */
 static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
 {
     /* To see below whether this delta began a call. */
@@ -382,8 +382,8 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
     return status;
 }
 
-/* A stream without a finish reason broke off: QUIPU_IO, and the caller may retry. Nothing is
- * returned before all events have been accepted. */
+/* A stream without a finish reason broke off: QUIPU_IO, and the caller may retry. The answer is
+ * returned only after all events have been accepted. */
 quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
                             quipu_model_response *ret_response, quipu_error *reterr)
 {

@@ -128,7 +128,7 @@ static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_ki
     return found;
 }
 
-/* What a content as a whole means for the pairing rule: the beginning of a turn, or a tool's text
+/* The meaning of a whole content for the pairing rule: the beginning of a turn, or a tool's text
  * that names no call. Such a content is one item of the pairing rule, whatever parts it has. Called
  * twice for each content, for the list and for the messages, which is why it depends on nothing
  * else:

@@ -19,8 +19,8 @@
 #include "model/answer.h"
 #include "model/message.h"
 
-/* What the request must satisfy before any provider sees it. Each provider would find these later,
- * in its own words. */
+/* Checks a request before any provider sees it. Each provider would find these later, in its own
+ * words. */
 static quipu_status generate_check(const quipu_model_request *request, quipu_error *reterr)
 {
     if (request->stop_count > QUIPU_STOP_MAX ||

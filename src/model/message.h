@@ -35,7 +35,7 @@ QUIPU_MUST_USE quipu_status qp_contents_read(quipu_contents *contents, quipu_are
 
 /* Turn the system instruction and the contents of a request into messages, by the rules that
  * <quipu/model.h> states above quipu_model_message. The messages borrow the request; the rest is
- * the arena's. QUIPU_INVALID (an unknown role or kind, arguments or a result that are no JSON),
+ * the arena's. QUIPU_INVALID (an unknown role or kind, arguments or a result that are not JSON),
  * QUIPU_LIMIT, QUIPU_NOMEM, QUIPU_MISUSE. */
 QUIPU_MUST_USE quipu_status qp_model_convert(const quipu_model_request *request, quipu_arena *arena,
                                              quipu_model_messages *ret_messages,

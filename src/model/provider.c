@@ -26,9 +26,9 @@ static quipu_status provider_usage(const quipu_model_usage *given, quipu_arena *
     return qp_options_read(usage, sizeof(*usage), given, "quipu_model_usage", reterr);
 }
 
-/* What a request must satisfy before a provider sees it, so that all providers refuse alike. The
- * order matters to callers: a request that is wrong is reported as wrong, also where the provider
- * could not serve it. */
+/* Checks a request before a provider sees it, so that all providers refuse alike. The order matters
+ * to callers: a request that is wrong is reported as wrong, also where the provider could not serve
+ * it. */
 static quipu_status provider_embed_check(const quipu_provider *provider,
                                          const quipu_embed_request *given, quipu_error *reterr)
 {

@@ -29,8 +29,7 @@ typedef struct repair {
     size_t tool_at; /* those before it are behind us */
 } repair;
 
-/* How many parts are calls. Of an assistant's message that is also how many items repair_pairs()
- * lists for it. */
+/* How many parts are calls. For an assistant's message repair_pairs() lists as many items. */
 static size_t repair_calls(const quipu_model_message *message)
 {
     size_t calls = 0;

@@ -1,5 +1,5 @@
-/* Reading a request of a caller's: its struct and every slice in it with this library's sizes. What
- * has another size is copied to the arena; the usual request costs one look at each content.
+/* Reading a request of a caller's: its struct and every slice in it with this library's sizes. A
+ * struct of another size is copied to the arena; the usual request costs one look at each content.
  *
  * Called by: generate.c and convert.c, before anything else looks at the request; agent/turn.c.
  * Pure: the caller's memory is not changed.

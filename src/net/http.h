@@ -47,7 +47,7 @@ typedef struct qp_http_request {
     void *ctx;
 } qp_http_request;
 
-/* What is known about the answer besides its body. */
+/* The facts of the answer besides its body. */
 typedef struct qp_http_answer {
     int http_status;        /* 0: no answer came */
     int64_t retry_after_ms; /* from the server; -1: none */

@@ -131,8 +131,8 @@ static bool anthropic_called(const quipu_model_params *params)
     return false;
 }
 
-/* The API refuses calls and results in a request that declares no tools. One that cannot be called
- * stands for those that are not offered any more. */
+/* The API refuses calls and results in a request that declares no tools. A tool that cannot be
+ * called takes the place of those that are not offered any more. */
 static void anthropic_no_tools(qp_jsonw *writer)
 {
     qp_wire_key(writer, "tools");
@@ -173,7 +173,7 @@ static void anthropic_thinking(const quipu_model_request *request, qp_jsonw *wri
     }
 }
 
-/* What precedes tools and messages. Anthropic has no seed. */
+/* Writes the members before tools and messages. Anthropic has no seed. */
 static void anthropic_settings(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "max_tokens");
@@ -435,7 +435,8 @@ static void anthropic_message(anthropic_state *state, size_t at)
     }
 }
 
-/* The body. What stays the same from turn to turn comes first, which the cache rewards. */
+/* The body. Members that stay the same from turn to turn come first, so that the provider's cache
+ * serves them. */
 static void anthropic_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
 {
     anthropic_state state = {.params = params, .writer = writer};

@@ -1,7 +1,7 @@
 /* Chat completions as OpenAI defined them and most servers speak them (vLLM, llama.cpp, Ollama,
- * gateways): https://platform.openai.com/docs/api-reference/chat. What does not change from turn to
- * turn is written first, so that the beginnings of requests are equal byte for byte and the
- * server's prefix cache matches.
+ * gateways): https://platform.openai.com/docs/api-reference/chat. Members that do not change from
+ * turn to turn are written first, so that the beginnings of requests are equal byte for byte and
+ * the server's prefix cache matches.
  *
  * A request:
  *
@@ -110,7 +110,7 @@ static void openai_format(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* What precedes tools and messages. `own`: the request goes to OpenAI itself. */
+/* Writes the members before tools and messages. `own`: the request goes to OpenAI itself. */
 static void openai_settings(const quipu_model_request *request, bool own, qp_jsonw *writer)
 {
     qp_wire_sampling(writer, request, "top_p", "seed");

@@ -1,4 +1,4 @@
-/* What the wire formats share: parsing events, finding members, passing deltas on, writing common
+/* Shared by the wire formats: parsing events, finding members, passing deltas on, writing common
  * members, lists and embeddings.
  *
  * Owns: qp_wire_reader, one for each answer.
@@ -217,8 +217,8 @@ int64_t qp_wire_count(qp_json_node object, const char *key)
     return value;
 }
 
-/* Tokens that a provider reports. What no request can have is as good as no report: readers add
- * these numbers up. */
+/* Tokens that a provider reports. A number that no request can have counts as not reported, because
+ * readers add these numbers up. */
 int64_t qp_wire_tokens(qp_json_node usage, const char *key)
 {
     const int64_t tokens = qp_wire_count(usage, key);
@@ -262,8 +262,8 @@ quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str m
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* What every event has at its beginning: an error, or id and model. An error in the first event, or
- * in any later one, fails the answer. */
+/* The beginning of every event: an error, or id and model. An error in the first event, or in any
+ * later one, fails the answer. */
 quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_json_node head[3],
                           quipu_error *reterr)
 {

@@ -73,7 +73,7 @@ static quipu_status wire_error_type(quipu_str type, int64_t code)
     return code >= 400 && code < 600 ? wire_error_http((int)code) : QUIPU_IO;
 }
 
-/* What could be found in an error body; texts may be empty, the code 0 or -1. */
+/* The findings in an error body; texts may be empty, the code 0 or -1. */
 typedef struct wire_error {
     quipu_str message;
     quipu_str type;

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "remote/remote.h"
 
-/* A member that is no boolean counts as false: servers leave flags out that are not set, and a
+/* A member that is not a boolean counts as false: servers leave flags out that are not set, and a
  * newer one may send what this version does not know. */
 bool qp_answer_flag(qp_json_node object, const char *name)
 {
@@ -63,7 +63,7 @@ quipu_json qp_answer_json(qp_json_node object, const char *name, quipu_arena *ar
     return json;
 }
 
-/* A member that may be missing, which is no fault; one that is there must be a time. */
+/* An optional time; a member that exists must be a time. */
 bool qp_answer_has_time(qp_json_node object, const char *name, quipu_arena *arena,
                         quipu_time *ret_time, bool *good)
 {
@@ -91,9 +91,9 @@ quipu_status qp_answer_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a server's answer");
 }
 
-/* Takes the room for all rows at once: their count is known before the first one is read.
- * Does nothing when *status is a failure already: callers need no check between request and rows.
- * One byte more than the rows need, so that none is no lack of memory. */
+/* Takes the room for all rows at once: their count is known before the first one is read. Does
+ * nothing when *status is a failure already: callers need no check between request and rows. One
+ * byte more than the rows need, so that an empty list does not look like a lack of memory. */
 void *qp_answer_rows(qp_json_node array, const qp_answer_kind *kind, const void *ctx,
                      quipu_arena *arena, size_t *ret_count, quipu_status *status,
                      quipu_error *reterr)

@@ -20,7 +20,7 @@
 
 /* ---- artifacts ------------------------------------------------------------------------------- */
 
-/* The place is the enum's value; 0 is no kind. */
+/* The index is the enum's value; 0 is not a kind. */
 static const char *const artifact_kinds[] = {"", "data", "text", "uri"}; /* by their enum */
 
 /* By name and not by number, so that a server may add kinds. An unknown one gives 0, and
@@ -66,8 +66,8 @@ static bool artifact_take(qp_json_node row, const void *ctx, quipu_arena *arena,
            (int)artifact->kind != 0;
 }
 
-/* Whose artifacts: an app or a user that is named goes along, also when it is empty.
- * A key without app and user is a session's: the server looks it up within the token's scope. */
+/* The owner of the artifacts: an app or a user that is named is sent, also when it is empty. A key
+ * without app and user is a session's: the server looks it up within the token's scope. */
 static void artifact_put_owner(qp_remote_ask *ask, const quipu_artifact_query *query)
 {
     qp_remote_text(ask, "app", query->app_name);
@@ -191,9 +191,9 @@ quipu_status qp_remote_artifact_save(void *ctx, const qp_call *call, const quipu
     return status;
 }
 
-/* A name that cannot be part of a path was never saved over HTTP. One that a program saved into the
- * file stays there, and is deleted there.
- * 204, from a token that may not read, has no number: 0 is reported then. */
+/* A name that cannot be part of a path was never saved over HTTP. A name that a program saved into
+ * the file stays there, and is deleted there. 204, from a token that may not read, has no number: 0
+ * is reported then. */
 quipu_status qp_remote_artifact_remove(void *ctx, const qp_call *call,
                                        const quipu_artifact_query *query, int64_t *ret_removed,
                                        quipu_error *reterr)
@@ -230,8 +230,8 @@ static void usage_put_day(qp_remote_ask *ask, const char *name, int64_t day)
     }
 }
 
-/* What rows are grouped by, as the parameter spells it.
- * The index is the flags' own bits, put together. */
+/* The grouping of rows, as the parameter spells it. The index is the flags' own bits, put
+ * together. */
 static void usage_put_by(qp_remote_ask *ask, uint32_t flags)
 {
     static const char *const names[] = {

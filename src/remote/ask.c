@@ -9,13 +9,13 @@
  *    │                  └ a write: UNKNOWN       │
  *    └──── pause, while the call has time ◀──────┘
  *
- * Owns: nothing but the request. Called by: this room, from any thread. No locks.
- * What is sent again after a lost connection or a 503: reads, unless bytes were handed on (`once`);
- * writes whose repeat changes nothing (`repeatable`: appends, which all have event ids, and deletes
- * of sessions); other writes (create, fork, update, artifacts, compaction) only when the server has
- * not seen them, or says by 503 that it did nothing. All other answers of the server are final.
- * UNKNOWN means that the write may be stored or not, and that this call cannot find out: the caller
- * reads, or repeats with the same ids. This file makes it for writes only. */
+ * Owns: nothing but the request. Called by: this room, from any thread. No locks. Sends again after
+ * a lost connection or a 503: reads, unless bytes were handed on (`once`); writes whose repeat
+ * changes nothing (`repeatable`: appends, which all have event ids, and deletes of sessions); other
+ * writes (create, fork, update, artifacts, compaction) only when the server has not seen them, or
+ * says by 503 that it did nothing. All other answers of the server are final. UNKNOWN means that
+ * the write may be stored or not, and that this call cannot find out: the caller reads, or repeats
+ * with the same ids. This file makes it for writes only. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +73,7 @@ void qp_remote_begin(qp_remote_ask *ask, void *server, const qp_call *call, cons
     }
 }
 
-/* Also after a failure anywhere between: every part is empty or valid from qp_remote_begin() on. */
+/* Runs after a failure, too: every part is empty or valid from qp_remote_begin() on. */
 void qp_remote_end(qp_remote_ask *ask)
 {
     qp_json_free(&ask->doc);
@@ -95,8 +95,8 @@ void qp_remote_text(qp_remote_ask *ask, const char *name, quipu_str value)
     }
 }
 
-/* Control bytes are no part of words, and a server refuses them in a URL.
- * "q" is begun with an empty text, and the words are escaped behind it byte for byte. */
+/* Control bytes are not part of words, and a server refuses them in a URL. "q" is begun with an
+ * empty text, and the words are escaped behind it byte for byte. */
 void qp_remote_words(qp_remote_ask *ask, quipu_str words)
 {
     qp_remote_text(ask, "q", QUIPU_STR(""));
@@ -228,7 +228,7 @@ quipu_status qp_remote_malformed(quipu_error *reterr)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* What one try came to. */
+/* The result of one try. */
 typedef struct ask_try {
     quipu_status status;
     bool may_pass; /* another try is safe, and may succeed */
@@ -236,9 +236,9 @@ typedef struct ask_try {
     int64_t wait_ms;
 } ask_try;
 
-/* One exchange. What libcurl would add by itself is taken away: an Expect header costs a round trip
- * for each append. The body is sent as it lies in the buffer, without a copy.
- * -1: no limit but the deadline of the call; a server may work on a request for long. */
+/* One exchange. Headers that libcurl would add by itself are removed: an Expect header costs a
+ * round trip for each append. The body is sent as it lies in the buffer, without a copy. -1: no
+ * limit but the deadline of the call; a server may work on a request for long. */
 static quipu_status ask_send(qp_remote_ask *ask, qp_http_answer *answer, quipu_error *reterr)
 {
     const char *headers[4] = {"Expect:", "Accept: application/json"};
@@ -321,7 +321,7 @@ static bool ask_pause(const qp_remote_ask *ask, const ask_try *try, int64_t bega
     return true;
 }
 
-/* What a repeat does not find is what the first try deleted. */
+/* When a repeat finds nothing, the first try has deleted it. */
 static quipu_status ask_outcome(const qp_remote_ask *ask, bool is_unknown, quipu_status status)
 {
     return is_unknown && status == QUIPU_NOT_FOUND && ask->deletes ? QUIPU_OK : status;

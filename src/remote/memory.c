@@ -1,10 +1,10 @@
 /* Memories and prompts at a server (store/remote.h): each call is one request of docs/server.md.
  *
  * Owns: nothing; results go to the caller's arena. Called by: the store's table, from any thread.
- * Locks: none. Nothing here is sent twice once a server may have seen it: a save with an origin
+ * Locks: none. No request here is sent twice once a server may have seen it: a save with an origin
  * would count as said again, and a deletion would answer that it removed nothing. A lost answer to
- * a write is QUIPU_UNKNOWN.
- * UNKNOWN of a save: its id, or the same content with an origin, shows whether it is there. */
+ * a write is QUIPU_UNKNOWN. UNKNOWN of a save: its id, or the same content with an origin, shows
+ * whether it is there. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -66,7 +66,8 @@ static quipu_status memory_put_ids(qp_remote_ask *ask, const quipu_memory_query 
     return status == QUIPU_OK ? status : qp_answer_nomem(reterr);
 }
 
-/* The query as parameters. A key that is no segment is no key of a server: it has no memories. */
+/* The query as parameters. A key that cannot be a path segment cannot be a key of a server, and has
+ * no memories. */
 static quipu_status memory_put_query(qp_remote_ask *ask, const quipu_memory_query *query,
                                      quipu_error *reterr)
 {

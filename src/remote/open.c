@@ -1,10 +1,9 @@
 /* Opening a server as a store: its address, its token, and whether both are right (store/remote.h).
  * The token comes from a file or the environment, never from the address, which others may read.
  *
- * Owns: qp_remote_server, until its close. Called by: src/front.
- * Locks: none; quipu_open() runs on one thread, and the server's struct is constant afterwards but
- * for the pool of connections, which has its own lock. What goes wrong leaves nothing open: each
- * step is undone by open_close(). */
+ * Owns: qp_remote_server, until its close. Called by: src/front. Locks: none; quipu_open() runs on
+ * one thread, and the server's struct is constant afterwards but for the pool of connections, which
+ * has its own lock. A failure leaves nothing open: open_close() undoes each step. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <fcntl.h>
@@ -30,9 +29,9 @@
 
 /* Reads the first line of a file that nobody else may read. A file that others may read is refused:
  * its token may be known to them already. A line that does not fit is cut, and the server refuses
- * what is left of it: it is no token that it knows. The mode is that of the descriptor: a name
- * could be given to another file in between. Only the first line counts, so that an editor's
- * newline at its end does no harm. */
+ * the rest as an unknown token. The mode is that of the descriptor: a name could be given to
+ * another file in between. Only the first line counts, so that an editor's newline at its end does
+ * no harm. */
 static quipu_status open_token_file(const char *path, char text[QP_REMOTE_TOKEN_MAX],
                                     quipu_error *reterr)
 {

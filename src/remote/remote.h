@@ -1,4 +1,4 @@
-/* What the files of this room share: a server, a request to it, and its answer as JSON. */
+/* Shared by the files of this room: a server, a request to it, and its answer as JSON. */
 #ifndef QP_REMOTE_REMOTE_H
 #define QP_REMOTE_REMOTE_H
 
@@ -75,7 +75,7 @@ QUIPU_MUST_USE quipu_status qp_remote_send(qp_remote_ask *ask, const qp_jsonw *w
 /* ---- answer.c: members of an answer ---------------------------------------------------------- */
 
 /* A member that is missing is false, 0 or absent. Texts, JSON and times go to the arena; *good
- * becomes false when there is no memory for one, or it is no time. */
+ * becomes false when memory is used up, or a text is not a time. */
 bool qp_answer_flag(qp_json_node object, const char *name);
 int64_t qp_answer_number(qp_json_node object, const char *name);
 double qp_answer_double(qp_json_node object, const char *name);

@@ -16,7 +16,8 @@
 #include "base/uuid.h"
 #include "remote/remote.h"
 
-/* Of one request: an answer stays small enough to be held in memory as JSON and as messages. */
+/* Messages of one request: an answer stays small enough to be held in memory as JSON and as
+ * messages. */
 #define SESSION_PAGE 1000 /* messages of one request */
 /* A bound against a server that never ends its pages. */
 #define SESSION_LIST_MAX ((size_t)1 << 34)

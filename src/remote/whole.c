@@ -1,11 +1,11 @@
-/* What a store does to whole sessions, and what it says of itself, at a server (store/remote.h):
- * compaction, the feed, figures.
+/* Calls for whole sessions and for the store, at a server (store/remote.h): compaction, the feed,
+ * figures.
  *
  * Owns: nothing; results go to the caller's arena. Called by: the store's table, from any thread.
- * Locks: none. Nothing here is sent twice: a second summary would cover the first one, a second
- * undoing another compaction, and a second prune would answer that it removed nothing.
- * UNKNOWN of a compaction: the view shows whether the summary is there. A prune may be repeated by
- * the caller: what is gone is gone. */
+ * Locks: none. No request here is sent twice: a second summary would cover the first one, a second
+ * undoing another compaction, and a second prune would answer that it removed nothing. UNKNOWN of a
+ * compaction: the view shows whether the summary is there. A prune may be repeated by the caller:
+ * what is gone is gone. */
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
@@ -34,9 +34,9 @@ static bool compact_is_text(quipu_str text)
     return true;
 }
 
-/* Checked before it is sent: a summary that is no UTF-8 cannot be written as JSON, and would come
- * back as an error of the writer instead of the field's.
- * 201 with the number of the summary; an unreadable number is UNKNOWN, for the summary is stored.
+/* Checked before it is sent: a summary that is not UTF-8 cannot be written as JSON, and would come
+ * back as an error of the writer instead of the field's. 201 with the number of the summary; an
+ * unreadable number is UNKNOWN, for the summary is stored.
  * */
 quipu_status qp_remote_compact(void *ctx, const qp_call *call, quipu_str key, int64_t covers_to,
                                quipu_str summary, int64_t *ret_seq, quipu_error *reterr)
@@ -65,8 +65,7 @@ quipu_status qp_remote_compact(void *ctx, const qp_call *call, quipu_str key, in
     return status;
 }
 
-/* Nothing but the outcome comes back: a caller that wants the view reads it.
- * 204 has no body. */
+/* The answer has the outcome only: a caller that wants the view reads it. 204 has no body. */
 quipu_status qp_remote_uncompact(void *ctx, const qp_call *call, quipu_str key, quipu_error *reterr)
 {
     const quipu_str segments[] = {SESSIONS, key, QUIPU_STR("compact")};

@@ -34,7 +34,7 @@
 #define BODY_RESTORED QUIPU_STR("__adk_internal_restored_event") /* ADK's mark: from outside */
 #define BODY_INTERNAL QUIPU_STR("__adk_internal_")
 
-/* What a member must be. Null is right where ADK's field is optional. */
+/* The type of a member. Null is allowed where ADK's field is optional. */
 typedef enum body_kind {
     BODY_ANY,    /* no check: ADK takes every value */
     BODY_TEXT,   /* a string; numbers are not converted */
@@ -93,8 +93,8 @@ static const body_field body_of_event[] = {
     {"timestamp", BODY_NUMBER, true},
 };
 
-/* What an event may do besides being said. A client's events must have no actions
- * (body_has_actions()): the table says what is well-formed, which is checked before. */
+/* The members of an event's actions. A client's events must have no actions (body_has_actions());
+ * whether they are well-formed is checked before, by this table. */
 static const body_field body_of_actions[] = {
     {"skipSummarization", BODY_FLAG, false},
     {"stateDelta", BODY_DICT, true},
@@ -162,9 +162,9 @@ static void body_snake(const char *from, char to[BODY_NAME_SIZE])
     to[n] = '\0';
 }
 
-/* A member in either spelling, camelCase first; `ret_name` is the one that was found.
- * Of a member in both spellings the first counts, as in the framework. The name is kept for the
- * place in a fault: a client finds it as it wrote it. */
+/* A member in either spelling, camelCase first; `ret_name` is the one that was found. When a member
+ * has both spellings, the first counts, as in the framework. The name is kept for the place in a
+ * fault: a client finds it as it wrote it. */
 static qp_json_node body_get(qp_json_node object, const char *name, char ret_name[BODY_NAME_SIZE])
 {
     qp_json_node value = qp_json_get(object, quipu_cstr(name));
@@ -267,8 +267,8 @@ static void body_fault_kind(qp_adk_faults *faults, body_kind kind, const char *l
     }
 }
 
-/* Text of a request as JSON; what is no UTF-8 cannot be shown.
- * The caller frees `ret_json`, also where nothing could be written. */
+/* Text of a request as JSON; what is not UTF-8 cannot be shown. The caller frees `ret_json`, also
+ * where nothing could be written. */
 static void body_quote(quipu_str text, qp_buf *ret_json)
 {
     qp_jsonw writer;
@@ -278,8 +278,8 @@ static void body_quote(quipu_str text, qp_buf *ret_json)
     qp_jsonw_str(&writer, qp_utf8_valid(text) ? text : QUIPU_STR(""));
 }
 
-/* FastAPI's text for a query parameter that is no boolean.
- * On the loop's thread, before the request is queued. */
+/* FastAPI's text for a query parameter that is not a boolean. On the loop's thread, before the
+ * request is queued. */
 void qp_adk_refuse_flag(qp_call *call, const char *parameter)
 {
     qp_adk_faults faults = {.count = 0};
@@ -342,7 +342,8 @@ static qp_json_node body_member(qp_adk_faults *faults, qp_json_node object, cons
     return value;
 }
 
-/* Members that are no field. Their names are the client's and may hold anything: as JSON. */
+/* Unknown members. Their names come from the client and may hold anything, so they are written as
+ * JSON. */
 static void body_extras(qp_adk_faults *faults, qp_json_node object, const body_field *fields,
                         size_t count, const char *loc)
 {
@@ -390,8 +391,8 @@ static void body_check_parts(qp_adk_faults *faults, qp_json_node parts, const ch
     }
 }
 
-/* The content, or the actions, of an event.
- * Of an absent object nothing is checked: each of its members is absent, too. */
+/* The content, or the actions, of an event. An absent object needs no check: each of its members is
+ * absent, too. */
 static void body_check_inner(qp_adk_faults *faults, qp_json_node object, bool is_content,
                              const char *loc)
 {
@@ -410,8 +411,8 @@ static void body_check_inner(qp_adk_faults *faults, qp_json_node object, bool is
     body_extras(faults, object, fields, count, place);
 }
 
-/* Members in the order of ADK's model, so that the list of faults has that order.
- * Unknown members of an event are no fault and are not stored, as in ADK. */
+/* Members in the order of ADK's model, so that the list of faults has that order. Unknown members
+ * of an event are accepted and not stored, as in ADK. */
 static void body_check_event(qp_adk_faults *faults, qp_json_node event, size_t index)
 {
     char loc[BODY_EVENT_LOC_SIZE];
@@ -471,8 +472,8 @@ static bool body_is_reserved(qp_json_node part)
     return false;
 }
 
-/* What an event must not bring along; NULL: it is right.
- * The texts end a sentence of ADK's: "Session initialization event 0 cannot include ...". */
+/* The name of a member that an event must not have; NULL when it has none. The texts end a sentence
+ * of ADK's: "Session initialization event 0 cannot include ...". */
 static const char *body_disallowed(qp_json_node event)
 {
     char name[BODY_NAME_SIZE];
@@ -718,10 +719,9 @@ static qp_json_node body_read_new(qp_adk_body *body)
     return id;
 }
 
-/* The members of an artifact; returns its name. Of a part the members are checked, not their
- * values.
- * The name takes the place of the session's id in the body: `session_id` holds it then, `options`
- * the part, and `state` the metadata. */
+/* The members of an artifact; returns its name. The members of a part are checked, not their
+ * values. The name takes the place of the session's id in the body: `session_id` holds it then,
+ * `options` the part, and `state` the metadata. */
 static qp_json_node body_read_artifact(qp_adk_body *body)
 {
     static const body_field metadata = {"customMetadata", BODY_DICT, false};

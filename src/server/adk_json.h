@@ -32,7 +32,7 @@ QUIPU_MUST_USE quipu_status qp_call_check_state(qp_call *call, quipu_json names,
 
 /* ---- adk_body.c ------------------------------------------------------------------------------ */
 
-/* What is wrong with a body: the items of FastAPI's list, with commas between them. */
+/* The faults of a body: the items of FastAPI's list, with commas between them. */
 typedef struct qp_adk_faults {
     qp_buf items;
     size_t count;

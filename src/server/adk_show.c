@@ -20,11 +20,10 @@
 /* A text of a table: its size is known to the compiler. */
 #define SHOW_TEXT(literal) {"" literal, sizeof(literal) - 1}
 
-/* What a value is a part of.
- * A small state machine over the depth of a value. A place is passed down to members and items, and
- * SHOW_AUTH is never left on the way down: PLAIN: an auth type or an auth member leads to AUTH, the
- * name of the request to REQUEST; REQUEST: "response" leads to AUTH, "args" to ARGS; ARGS:
- * "authConfig" leads to AUTH. */
+/* The object that a value belongs to. A small state machine over the depth of a value. A place is
+ * passed down to members and items, and SHOW_AUTH is never left on the way down: PLAIN: an auth
+ * type or an auth member leads to AUTH, the name of the request to REQUEST; REQUEST: "response"
+ * leads to AUTH, "args" to ARGS; ARGS: "authConfig" leads to AUTH. */
 typedef enum show_place {
     SHOW_PLAIN,
     SHOW_AUTH,    /* an auth config: secrets are left out */
@@ -140,8 +139,8 @@ static show_place show_place_of(qp_json_node object, show_place place)
                : SHOW_PLAIN;
 }
 
-/* The place of a member of an object at `place`.
- * Of a request only the two members that carry credentials are searched; the rest is plain. */
+/* The place of a member of an object at `place`. In a request only the two members that carry
+ * credentials are searched; the rest is plain. */
 static show_place show_place_of_member(show_place place, qp_json_node key)
 {
     switch (place) {
@@ -226,7 +225,7 @@ typedef struct show_default {
 
 #define SHOW_DEFAULT(name, json) {SHOW_TEXT(name), SHOW_TEXT("\"" name "\""), SHOW_TEXT(json)}
 
-/* What a client of ADK's server may rely on without a check, in the order in which they are added.
+/* Members that clients of ADK's server use without a check, in the order in which they are added.
  * */
 static const show_default show_of_event[] = {
     SHOW_DEFAULT("invocationId", "\"\""),

@@ -1,6 +1,6 @@
-/* Who may ask: the host that a request names, the page it comes from, and its token. Runs on the
- * loop's thread before a request reaches the queue, and before its body is read, so that nobody
- * without a token can fill either.
+/* Checks whether a request may be answered: the host that it names, the page it comes from, and its
+ * token. Runs on the loop's thread before a request reaches the queue, and before its body is read,
+ * so that nobody without a token can fill either.
  *
  * Owns: nothing; the table of tokens is the server's, and a call holds its reference. Called by:
  * conn_check(). Locks: none, the table is replaced by the loop alone. Holds on return: the call has
@@ -101,7 +101,7 @@ static quipu_str auth_bearer(const qp_http_request *request)
     return (quipu_str){value.p + n, value.n - n};
 }
 
-/* What an identity lacks for a need; NULL: nothing. */
+/* The right that an identity lacks for a need; NULL when it has all. */
 static const char *auth_lack(const qp_identity *identity, qp_need need)
 {
     uint32_t verb = need == QP_NEED_WRITE ? QUIPU_ACCESS_TOKEN_WRITE : QUIPU_ACCESS_TOKEN_READ;

@@ -1,4 +1,4 @@
-/* What handlers share: parameters, the scope of the identity, and answers.
+/* Shared by the handlers: parameters, the scope of the identity, and answers.
  *
  * Owns: the table of HTTP statuses; otherwise nothing but what a call owns. Called by: handlers on
  * workers and, for answers that need no store, by the loop. Locks: none; a call has one user at a
@@ -151,7 +151,7 @@ int64_t qp_call_number(const qp_call *call, const char *name, int64_t otherwise)
     return text.n > 0 ? value : otherwise;
 }
 
-/* An absent time is no error here; one that is wrong was refused by qp_route_check(). */
+/* A time may be absent; qp_route_check() has refused a wrong one. */
 bool qp_call_time(const qp_call *call, const char *name, quipu_time *ret_time)
 {
     quipu_str text = qp_call_text(call, name);
@@ -208,8 +208,8 @@ static bool call_covers_session(const qp_call *call, const quipu_session_info *s
                                         call_covers(call->identity->user_id, session->user_id));
 }
 
-/* What is read and whose it is come from one snapshot: a session that is deleted and made again for
- * another user between two reads cannot be taken for the one that was checked. */
+/* The session's content and its owner come from one snapshot: a session that is deleted and made
+ * again for another user between two reads cannot be taken for the one that was checked. */
 quipu_status qp_call_history(qp_call *call, const quipu_range *range, quipu_history **ret_history,
                              quipu_error *reterr)
 {

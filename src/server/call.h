@@ -17,7 +17,7 @@
 #define QP_RETRY_AFTER_S 1               /* what a 503 asks a client to wait */
 #define QP_PATH_VALUES_MAX 5             /* {names} of a path */
 
-/* What a worker, or the loop itself, answers. */
+/* The answer of a worker, or of the loop itself. */
 typedef struct qp_reply {
     int status;                      /* of HTTP */
     const char *type;                /* Content-Type */

@@ -12,12 +12,13 @@
  * The life of a request, and on which thread each step runs:
  *
  *    loop    bytes arrive, in pieces of any size; the reader takes them (src/http/reader.c)
- *    loop    the head is complete: host, origin, route, token, parameters. Who is refused here has
+ * loop    the head is complete: host, origin, route, token, parameters. A client that is refused
+ * here has
  *            cost no memory for a body, no place in the queue and no read of the store
  *    loop    the body is complete: the job goes into the queue (pool.c), or the answer is 503
  *    worker  conn_run(): the handler calls the library and writes into call.answer, and the socket
- *            takes head and body at once. Nobody wakes the loop for that: it learns of it when the
- *            client sends more or leaves, or with its next tick
+ * takes head and body at once. The worker does not wake the loop for that: the loop sees it when
+ * the client sends more or leaves, or with its next tick
  *    loop    conn_done(): tails of the session look; what the worker has not sent is sent, or the
  *            memory of the rest goes over to the output without a copy
  *    loop    all is sent: the same connection reads on, or lingers
@@ -96,7 +97,8 @@ void qp_conn_move(qp_conn *conn, qp_conn_state to)
 
     assert(is_arrow);
     (void)is_arrow; /* without assertions it is asked for nothing */
-    assert(to != QP_CONN_WAITING || conn->is_checked); /* only who may ask gets to a worker */
+    assert(to != QP_CONN_WAITING ||
+           conn->is_checked); /* only an authorized request gets to a worker */
     assert(to != QP_CONN_STREAMING || conn->stream != NULL);
     conn->state = to;
 }
@@ -129,8 +131,8 @@ void qp_conn_close(qp_conn *conn)
         conn->is_gone = true;
         atomic_store(&conn->has_left, true);
         quipu_cancel_set(conn->cancel);
-        /* The cancel flag ends a read of the store soon, and a write that waits for its turn. One
-         * that runs in a batch is carried through, and the client that left does not learn it. */
+        /* The cancel flag ends a read of the store soon, and a write that waits for its turn. A
+         * write that runs in a batch is finished, although its client has left. */
         (void)bufferevent_disable(conn->bev, EV_READ | EV_WRITE);
         return;
     }
@@ -279,7 +281,7 @@ static bool conn_write(qp_conn *conn)
     return false;
 }
 
-/* Before the answer leaves, so that who asks for the counters next finds it there. */
+/* Before the answer leaves, so that the next request for the counters sees it. */
 static void conn_count(qp_conn *conn)
 {
     qp_server *server = conn->server;
@@ -384,7 +386,7 @@ static bool conn_may_send(const qp_conn *conn)
 }
 
 /* On a worker. An answer that is sent from here saves the loop one way there and back: it learns of
- * it when the next request comes. What the socket does not take is the loop's to send. */
+ * it when the next request comes. The loop sends what the socket does not take. */
 static void conn_run(qp_job *job)
 {
     qp_conn *conn = job->owner;
@@ -488,8 +490,8 @@ static bool conn_check(qp_conn *conn)
     return qp_route_check(call);
 }
 
-/* The head of a request is complete: checks it, and answers when it is refused. The body is still
- * to come, or there is none. */
+/* The head of a request is complete: checks it, and answers when it is refused. The body follows,
+ * or the request has none. */
 static void conn_begin(qp_conn *conn)
 {
     qp_server *server = conn->server;
@@ -508,14 +510,14 @@ static void conn_begin(qp_conn *conn)
     conn->closes = !conn->reader.request.keep_alive;
     conn->is_checked = conn_check(conn);
     if (!conn->is_checked) {
-        /* Where the next request begins is known only to one who reads the body. */
+        /* Without reading the body, the beginning of the next request is unknown. */
         conn->closes = conn->closes || conn->reader.state != QP_HTTP_COMPLETE;
         conn_answer(conn);
     }
 }
 
-/* The queue is full. What asks about the server itself is answered all the same: that is when
- * people want to know. */
+/* The queue is full. Requests about the server itself are answered nevertheless, because operators
+ * ask exactly then. */
 static void conn_answer_busy(qp_conn *conn)
 {
     qp_call *call = &conn->call;
@@ -646,8 +648,8 @@ static void conn_on_write(struct bufferevent *bev, void *arg)
     }
 }
 
-/* The client closed, the connection broke, or the client does not read. The end of a handshake is
- * no end. */
+/* The client closed, the connection broke, or the client does not read. The end of a TLS handshake
+ * does not close it. */
 static void conn_on_event(struct bufferevent *bev, short events, void *arg)
 {
     qp_conn *conn = arg;

@@ -104,9 +104,9 @@ static bool listen_split(const char *address, char host[LISTEN_HOST_SIZE], unsig
     return digits > 0 && port <= 65535;
 }
 
-/* Fills in the address of an interface; false: the host is no number. *ret_public: other machines
- * could reach it.
- * All of 127.0.0.0/8 and ::1 are this machine; 0.0.0.0 and :: are every interface, and so public.
+/* Fills in the address of an interface; false: the host is not a number. *ret_public: other
+ * machines could reach it. All of 127.0.0.0/8 and ::1 are this machine; 0.0.0.0 and :: are every
+ * interface, and so public.
  * */
 static bool listen_parse(const char *host, unsigned port, struct sockaddr_storage *ret_address,
                          socklen_t *ret_size, bool *ret_public)
@@ -234,7 +234,7 @@ static bool listen_is_at(int fd, const char *path)
            held.st_ino == named.st_ino;
 }
 
-/* Takes the lock of a socket, without waiting: who holds it serves there. flock() and not fcntl():
+/* Takes the lock of a socket, without waiting: its holder serves there. flock() and not fcntl():
  * two servers of one process exclude each other, too. */
 static quipu_status listen_lock(qp_server *server, const char *path, quipu_error *reterr)
 {
@@ -263,9 +263,9 @@ static quipu_status listen_lock(qp_server *server, const char *path, quipu_error
 }
 
 /* Removes a socket that nobody listens on: a server that was killed left it. Only ECONNREFUSED
- * shows that nobody listens; a file that is no socket is never removed. The caller holds the lock,
- * so that no other server is between its bind() and its listen(). The socket does not block: a
- * server that is stopped, and whose backlog is full, would keep a connect() for ever. */
+ * shows that no server listens; a file that is not a socket is never removed. The caller holds the
+ * lock, so that no other server is between its bind() and its listen(). The socket does not block:
+ * a server that is stopped, and whose backlog is full, would keep a connect() for ever. */
 static void listen_remove_stale(const struct sockaddr_un *bound)
 {
     const int fd = listen_socket(AF_UNIX);

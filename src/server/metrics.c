@@ -107,7 +107,7 @@ static void metrics_put_commits(qp_buf *text, const quipu_stats *figures)
                   below, figures->writes, below);
 }
 
-/* Figures of a store that does not answer are left out: what is old is no figure. */
+/* Figures of a store that does not answer are left out: an old figure would mislead. */
 static void metrics_put_store(qp_buf *text, const qp_server *server)
 {
     const quipu_stats *figures = &server->figures_last;
@@ -135,8 +135,8 @@ static void metrics_put_store(qp_buf *text, const qp_server *server)
                 figures->jobs_failed);
 }
 
-/* On the loop, so that it is answered while all workers wait for a store that hangs. What comes
- * from the store is what the last probe found, and is left out when there was none that succeeded.
+/* On the loop, so that it is answered while all workers wait for a store that hangs. The store's
+ * figures are those of the last probe, and are left out until a probe has succeeded.
  * */
 quipu_status qp_route_metrics(qp_call *call, quipu_error *reterr)
 {

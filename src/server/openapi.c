@@ -31,8 +31,8 @@ static void openapi_open(qp_jsonw *writer, const char *name)
 }
 
 /* {"type": ...} and, for a number, its bounds. */
-/* What the reader takes: texts without control bytes, of a segment also without "." and ".."
- * between slashes. */
+/* The texts that the reader takes: texts without control bytes, of a segment also without "." and
+ * ".." between slashes. */
 #define OPENAPI_BYTE "[^\\u0000-\\u001f\\u007f]"
 #define OPENAPI_TEXT "^" OPENAPI_BYTE "*$"
 #define OPENAPI_KEY "^" OPENAPI_BYTE "+$"
@@ -376,7 +376,7 @@ static void openapi_memory(qp_jsonw *writer)
  * One security scheme for all routes: a bearer token. The texts are JSON, written as they stand. */
 static void openapi_components(qp_jsonw *writer, const qp_server *server)
 {
-    /* Members of bodies that are no fields of the library, with their schemas as JSON. */
+    /* Members of bodies that are not fields of the library, with their schemas as JSON. */
     static const char *const new_more[][2] = {
         {"messages", "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Message\"}}"},
         {"state", "{\"$ref\":\"#/components/schemas/Changes\"}"}};
@@ -436,7 +436,7 @@ static void openapi_components(qp_jsonw *writer, const qp_server *server)
     qp_jsonw_object_end(writer);
 }
 
-/* Without a token: what is served is no secret, and tools ask for it before they have one. */
+/* Needs no token: the document is not secret, and tools ask for it before they have a token. */
 quipu_status qp_route_openapi(qp_call *call, quipu_error *reterr)
 {
     qp_jsonw writer;

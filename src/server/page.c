@@ -1,6 +1,8 @@
 /* The page at "/": constant bytes that the build embedded. The page asks /v1 for everything that it
- * shows, with a token of its reader's; its files hold no data and need none. Runs on the loop's
- * thread. */
+ * shows, with its reader's token; its files hold no data and need no token. Owns: the lookup of a
+ * file and its headers; the bytes are cmake/embed.cmake's. Called by: the table of routes
+ * (route.c), on the loop's thread. Locks: none. On return the call has its answer: a file, 304 for
+ * one that the client has, or 404. */
 #include "server/page.h"
 
 #include <string.h>

@@ -194,7 +194,7 @@ bool qp_pool_is_free(qp_pool *pool)
     return is_free;
 }
 
-/* What is queued moves to `finished` without having run (has_run stays false), so that its owners
+/* Queued jobs move to `finished` without having run (has_run stays false), so that its owners
  * answer that the server stops. Safe on a pool that never started. */
 void qp_pool_stop(qp_pool *pool)
 {

@@ -89,8 +89,8 @@ void qp_probe_run(qp_call *call)
                                             : probe_measure(call->store, &server->figures_found);
 }
 
-/* A probe that was cancelled, because its client left before a worker came to it, keeps the result
- * before: it is no news of the store. */
+/* A probe that was cancelled, because its client left before a worker came to it, keeps the earlier
+ * result, because it says nothing about the store. */
 void qp_probe_end(qp_call *call)
 {
     qp_server *server = call->server;

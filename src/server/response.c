@@ -15,7 +15,7 @@
 #define RESPONSE_DATE_SIZE sizeof("ddd, DD MMM YYYY hh:mm:ss GMT")
 #define RESPONSE_HTTPS_ONLY_S "31536000" /* a year: how long a browser uses HTTPS alone */
 
-/* What a browser may do with an answer: nothing, for it is data... */
+/* Rights of a browser with an answer: none, because it is data... */
 #define RESPONSE_POLICY "default-src 'none'"
 /* ...or, for a file of the page, use the page's other files, ask this server, and show media that
  * the page itself made of data. Texts become elements by textContent alone: Trusted Types forbid
@@ -162,7 +162,7 @@ void qp_conn_head(const qp_conn *conn, int64_t size, qp_head *ret_head)
     response_put(ret_head, status);
     response_put(ret_head, response_reason(answer->status));
     response_put(ret_head, "\r\n");
-    /* What every answer has. "nosniff": a browser must not guess that a text is a script. */
+    /* The headers of every answer. "nosniff": a browser must not guess that a text is a script. */
     response_line(ret_head, "Date", date);
     response_line(ret_head, "Cache-Control", is_page ? "no-cache" : "no-store");
     response_line(ret_head, "Content-Security-Policy",

@@ -147,8 +147,8 @@ static const qp_parameter route_progress[] = {
     END,
 };
 
-/* Whose memories: `key` or `ids`, not both. The list of a deletion has no more than this, so that a
- * misspelled limit deletes nothing. */
+/* Names the memories: `key` or `ids`, not both. The list of a deletion has no more than this, so
+ * that a misspelled limit deletes nothing. */
 #define MEMORIES                                                                                   \
     {.name = "kind", .required = true, .help = "observation or reflection"},                       \
         TEXT("key", "of this session"), TEXT("ids", "these, of any session: ids, with commas"),    \
@@ -226,7 +226,8 @@ static const qp_parameter route_tail[] = {
     END,
 };
 
-/* Of the session in the path: no owner is named, and the token's scope is checked by the session.
+/* For the session in the path: the request names no owner, and the token's scope is checked against
+ * the session.
  * */
 static const qp_parameter route_artifacts[] = {
     TEXT("name", "only of this name"),
@@ -390,7 +391,8 @@ const qp_route qp_routes[] = {
     {QP_HTTP_POST, "/v1/sessions/{key}/prune", QP_NEED_WRITE, "pruneSession",
      "Remove for good what the newest compaction covers", NULL, NULL, QP_ROUTE_WORKER,
      qp_route_session_prune},
-    /* What a model gets. Both compute and store nothing: a token that reads is enough. */
+    /* Prompts for a model. Both routes only compute, so that a token with the right to read is
+     * enough. */
     {QP_HTTP_GET, "/v1/sessions/{key}/window", QP_NEED_READ, "getWindow",
      "The newest whole turns that fit a budget of tokens", route_window, NULL, QP_ROUTE_WORKER,
      qp_route_window},
@@ -492,7 +494,7 @@ const qp_route qp_routes[] = {
      "ADK: add a session to memory; every session of the store is in it", NULL, "AdkMemoryPatch",
      QP_ROUTE_WORKER, qp_route_adk_memory},
     /* The session of the path need not exist: ADK saves artifacts before it creates the session.
-     * What a session that has expired holds is not shown. */
+     * Artifacts of an expired session are not shown. */
     {QP_HTTP_GET, ADK_SESSION "/artifacts", QP_NEED_READ, "adkListArtifacts",
      "ADK: the names of artifacts of a session and its user", NULL, NULL, QP_ROUTE_WORKER,
      qp_route_adk_artifact_names},
@@ -540,7 +542,7 @@ static bool route_fits(const char *path, const qp_http_request *request,
         if (begin[0] == '{') {
             assert(values < QP_PATH_VALUES_MAX);
             ret_values[values] = request->segments[at];
-            /* An empty value is no name: "/v1/sessions/" is no session, and no list either. */
+            /* An empty value is not a name: "/v1/sessions/" is neither a session nor a list. */
             if (ret_values[values++].n == 0) {
                 return false;
             }

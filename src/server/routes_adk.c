@@ -68,8 +68,8 @@ static quipu_status adk_end(qp_call *call, quipu_status status, quipu_str sessio
     }
 }
 
-/* Reads a session in the scope; QUIPU_NOT_FOUND: there is none. num_recent 0: without events.
- * The live session is the caller's, to free with quipu_live_free(). */
+/* Reads a session in the scope, or fails with QUIPU_NOT_FOUND. num_recent 0: without events. The
+ * live session is the caller's, to free with quipu_live_free(). */
 static quipu_status adk_open(qp_call *call, quipu_session_ref ref, int64_t num_recent,
                              quipu_live **ret_live, quipu_error *reterr)
 {
@@ -107,7 +107,7 @@ static quipu_status adk_answer(qp_call *call, quipu_live *live, quipu_error *ret
     return status == QUIPU_OK ? qp_reply_json(&call->answer, 200, &writer, reterr) : status;
 }
 
-/* What ADK answers when it has nothing to say. */
+/* ADK's empty answer. */
 static quipu_status adk_answer_null(qp_call *call)
 {
     qp_buf_puts(&call->answer.body, "null");
@@ -265,9 +265,8 @@ static quipu_status adk_create(qp_call *call, const qp_adk_body *body, quipu_str
     return adk_end(call, status, session_id, reterr);
 }
 
-/* The body may bring events and options. What is wrong with it is answered as ADK does, before
- * anything is stored.
- * Each of the three readers writes the answer itself when it refuses. */
+/* The body may bring events and options. Faults in it are answered as ADK does, before anything is
+ * stored. Each of the three readers writes the answer itself when it refuses. */
 quipu_status qp_route_adk_create(qp_call *call, quipu_error *reterr)
 {
     quipu_messages messages = quipu_messages_of(NULL, 0);

@@ -59,11 +59,11 @@ static quipu_status artifact_answer(qp_call *call, int status, const quipu_artif
     return qp_reply_json(&call->answer, status, &writer, reterr);
 }
 
-/* Whose artifacts a request is about. By a session's key alone, in the path or as a parameter, the
- * session must exist in the identity's scope. Where an app or a user is named the rows are theirs,
- * as with ADK: the key need not be that of a session, and only the names decide what is seen.
- * On return the query's app and user are within the scope, and the store selects by them: a key of
- * somebody else's session finds nothing. */
+/* The owner of the artifacts that a request names. By a session's key alone, in the path or as a
+ * parameter, the session must exist in the identity's scope. Where an app or a user is named the
+ * rows are theirs, as with ADK: the key need not be that of a session, and only the names decide
+ * what is seen. On return the query's app and user are within the scope, and the store selects by
+ * them: a key of somebody else's session finds nothing. */
 static quipu_status artifact_place(qp_call *call, quipu_artifact_query *query, quipu_error *reterr)
 {
     quipu_status status;
@@ -178,8 +178,8 @@ static quipu_status artifact_bytes(qp_call *call, qp_json_node value, quipu_byte
     return status;
 }
 
-/* What the bytes are; without it a `text` is a text, and `data` is data.
- * Strict: a kind of a newer version is refused, for it would be shown wrongly later. */
+/* The kind of the bytes; without it `text` is text, and `data` is data. Strict: a kind of a newer
+ * version is refused, because it would be shown wrongly later. */
 static quipu_status artifact_kind(qp_json_node value, quipu_artifact *ret, quipu_error *reterr)
 {
     for (int i = QUIPU_ARTIFACT_DATA; i <= QUIPU_ARTIFACT_URI; i++) {
@@ -310,8 +310,8 @@ quipu_status qp_route_artifact_save(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* All versions of the name. A name that is not there is no error: a repeat removes 0 versions.
- * How many there were is a fact of the store: a token that only writes gets 204 without it. */
+/* All versions of the name. A missing name succeeds: a repeat removes 0 versions. How many there
+ * were is a fact of the store: a token that only writes gets 204 without it. */
 quipu_status qp_route_artifact_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;
@@ -544,14 +544,13 @@ quipu_status qp_route_adk_artifact_save(qp_call *call, quipu_error *reterr)
     return status;
 }
 
-/* What a list shows of each artifact.
- * Names are of the newest versions; the other two list every version of one name. */
+/* The fields that a list shows of each artifact. Names are of the newest versions; the other two
+ * list every version of one name. */
 typedef enum adk_shows { ADK_NAMES, ADK_VERSIONS, ADK_METADATA } adk_shows;
 
 /* Three routes are one list: ADK asks for names, for the versions of one, or for what is known of
- * each version.
- * What an expired session holds is an empty list, as for a session that never was. The user's own
- * names are listed all the same. */
+ * each version. An expired session has an empty list, like a session that never existed. The user's
+ * own names are listed all the same. */
 static quipu_status adk_list(qp_call *call, adk_shows shows, quipu_error *reterr)
 {
     quipu_artifact_query query = QUIPU_ARTIFACT_QUERY_INIT;

@@ -1,6 +1,5 @@
-/* What is known of sessions: their memories, correcting and retiring one, and how far workers have
- * observed. Each handler makes one or two calls of the library, within the identity's scope. Runs
- * on workers.
+/* Memories of sessions: listing, correcting and retiring one, and how far workers have observed.
+ * Each handler makes one or two calls of the library, within the identity's scope. Runs on workers.
  * Owns: nothing after a call. Called by: the table of routes. Locks: none. Statuses: 200, 204 for a
  * change by a token that may not read, 400 for a body that is wrong, 404 for a session or a memory
  * outside of the scope.
@@ -180,8 +179,8 @@ static quipu_status memory_take(qp_call *call, qp_json_node name, qp_json_node v
     return qp_body_unknown(reterr);
 }
 
-/* Whether a session lies in the identity's scope. One that does not exist lies in no scope. The
- * check reads call->key, which is the path's: it is lent another one and gets its own back. */
+/* Whether a session lies in the identity's scope. A session that does not exist lies in no scope.
+ * The check reads call->key, which is the path's: it is lent another one and gets its own back. */
 static quipu_status memory_session_check(qp_call *call, quipu_str key, quipu_error *reterr)
 {
     const quipu_str path_key = call->key;
@@ -228,9 +227,8 @@ static quipu_status memory_check(qp_call *call, const quipu_memory_patch *patch,
     return status;
 }
 
-/* Who changed a memory is not for the token of an app or a user to say: it is the note that the
- * maker of the token wrote.
- * An id that is no UUID is 404: no memory has it, and the path is right otherwise. */
+/* A token of an app or a user cannot choose the author of a change: the author is the note in the
+ * token file. An id that is not a UUID gets 404, because no memory has it. */
 static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_memory_patch *patch,
                                       quipu_error *reterr)
 {
@@ -249,8 +247,8 @@ static quipu_status memory_read_patch(qp_call *call, qp_json_node body, quipu_me
                               "the body needs a kind, and what to change: content, priority, "
                               "subject or retire");
     }
-    /* Who did it: the token, by what its maker wrote down about it, else by its id. What the body
-     * says counts with a token of the whole store alone. */
+    /* The author of a change: the token's note, else its id. The body's author counts with a token
+     * of the whole store only. */
     if (patch->who.n == 0 || qp_call_is_scoped(call)) {
         patch->who = call->identity->note.n > 0 && call->identity->note.n <= QUIPU_EDITED_BY_MAX
                          ? call->identity->note
@@ -324,7 +322,7 @@ static quipu_status memory_read_ids(qp_call *call, quipu_str text, quipu_memory_
 }
 
 /* The query that the parameters name: of a session, which must lie in the identity's scope, or of
- * ids, whose sessions memory_keep_own() looks at. Neither and both are for the library to refuse.
+ * ids, whose sessions memory_keep_own() looks at. The library refuses neither and both.
  */
 static quipu_status memory_read_query(qp_call *call, quipu_memory_query *query, quipu_error *reterr)
 {
@@ -347,7 +345,7 @@ static quipu_status memory_read_query(qp_call *call, quipu_memory_query *query, 
     return call->key.p != NULL ? qp_call_check_session(call, reterr) : QUIPU_OK;
 }
 
-/* Of a list by ids, only what lies in the identity's scope: what is another's does not exist. Each
+/* Drops memories outside of the identity's scope from a list by ids, as if they did not exist. Each
  * memory may be of another session; rows of one session mostly stand together. The session that was
  * checked last is remembered, so that a list of one session costs one read. */
 static quipu_status memory_keep_own(qp_call *call, quipu_memory_list *list, quipu_memory *kept,
@@ -405,9 +403,9 @@ static quipu_status memory_find_own(qp_call *call, const quipu_memory_query *que
     return QUIPU_OK;
 }
 
-/* What the library's own call finds: of a session all, or the newest so many; of ids those that
- * exist. A session that does not exist may have memories, saved for it before it is created; only a
- * token without a scope gets them. */
+/* Lists what the library's call finds: all memories of a session, or its newest; for ids, those
+ * that exist. A session that does not exist may have memories, saved for it before it is created;
+ * only a token without a scope gets them. */
 quipu_status qp_route_memories_find(qp_call *call, quipu_error *reterr)
 {
     quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
@@ -460,8 +458,8 @@ static quipu_status memory_narrow(qp_call *call, quipu_memory_query *query, quip
     return status;
 }
 
-/* One transaction, as in the library; ids that do not exist are no error. A token that may not read
- * gets no count: it would learn how much there was. */
+/* One transaction, as in the library; unknown ids are ignored. A token that may not read gets no
+ * count, because the count would show how many memories there were. */
 quipu_status qp_route_memories_delete(qp_call *call, quipu_error *reterr)
 {
     quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
@@ -510,8 +508,8 @@ static quipu_status memory_take_field(qp_call *call, qp_json_node body, qp_json_
     return qp_body_unknown(reterr);
 }
 
-/* A member of the body of a save. An enum's name that is wrong is named. The four members that are
- * no plain fields are read here, all others by the table. */
+/* A member of the body of a save. A wrong name of an enum is reported. The four members that are
+ * not plain fields are read here, all others by the table. */
 static quipu_status memory_take_new(qp_call *call, qp_json_node body, qp_json_node name,
                                     qp_json_node value, quipu_memory *memory, quipu_error *reterr)
 {
@@ -644,7 +642,7 @@ static void memory_put_progress(const qp_call *call, qp_jsonw *writer,
  * `more` without a cursor: the list is for looking, and names of an app or a session narrow it. */
 quipu_status qp_route_memory_progress(qp_call *call, quipu_error *reterr)
 {
-    /* Nobody is asked: that there is one decides which threshold is shown. */
+    /* The model is not asked; its presence decides which threshold is shown. */
     static const quipu_provider asks = QUIPU_PROVIDER_INIT;
     quipu_memory_options options = QUIPU_MEMORY_OPTIONS_INIT;
     quipu_memory_status_list *list = NULL;

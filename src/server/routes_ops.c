@@ -19,8 +19,8 @@ static quipu_status ops_answer_status(qp_call *call, const char *text, quipu_err
     return qp_reply_json(&call->answer, 200, &writer, reterr);
 }
 
-/* On the loop, with what the last write found (probe.c): a queue that is full, or another one that
- * asks at the same moment, is no illness of the store. */
+/* On the loop, with what the last write found (probe.c): a full queue, or another request at the
+ * same moment, does not make the store unhealthy. */
 quipu_status qp_route_health(qp_call *call, quipu_error *reterr)
 {
     const quipu_status status = qp_probe_status(&call->server->health);
@@ -32,7 +32,8 @@ quipu_status qp_route_health(qp_call *call, quipu_error *reterr)
     return ops_answer_status(call, "ok", reterr);
 }
 
-/* Who asks, as the token file says it: a client learns what it may do before it tries. */
+/* Returns the identity of the request from the token file, so that a client can see its rights
+ * before it tries. */
 quipu_status qp_route_identity(qp_call *call, quipu_error *reterr)
 {
     const qp_identity *identity = call->identity;

@@ -1,4 +1,4 @@
-/* What goes into a prompt, and what is found: window, context, search, recall.
+/* Reads for prompts and questions: window, context, search, recall.
  *
  * Owns: nothing after a call; results of the library are freed once they are written as JSON.
  * Called by: workers, by the table of routes. Locks: none. Transactions: each handler makes one
@@ -222,9 +222,8 @@ static bool read_may_log(qp_call *call)
     return false;
 }
 
-/* What quipu_context_make() answers, for a program that brings its own instruction and tools and
- * sends the prompt itself. A prompt contains what was said: a token that only writes does not get
- * here. */
+/* Returns quipu_context_make() for a program that has its own instruction and tools and sends the
+ * prompt itself. A prompt contains messages, so a token that only writes does not get here. */
 quipu_status qp_route_context_make(qp_call *call, quipu_error *reterr)
 {
     quipu_context *context = NULL;
@@ -321,7 +320,7 @@ quipu_status qp_route_search(qp_call *call, quipu_error *reterr)
     options.role = (quipu_role)qp_call_number(call, "role", 0);
     options.mark_before = qp_call_text(call, "markBefore");
     options.mark_after = qp_call_text(call, "markAfter");
-    /* Absent times are no filter; wrong ones were refused before the queue. */
+    /* Absent times do not filter; wrong ones were refused before the queue. */
     options.has_after = qp_call_time(call, "after", &options.after);
     options.has_before = qp_call_time(call, "before", &options.before);
     options.limit = qp_call_number(call, "limit", 0);

@@ -23,10 +23,10 @@
 /* A screen or two of a conversation; a client that wants all of them pages. */
 #define ROUTES_MESSAGES_DEFAULT 100 /* messages of a GET without a limit */
 
-/* A session of a list with its state, read anew: both are of one moment. One that is gone since, or
- * is another's under the same key, is left out.
- * One read for each session of the page, which has at most QUIPU_PAGE_MAX: it is why `state` is a
- * flag and no part of every list. */
+/* A session of a list with its state, read anew: both are of one moment. A session that was deleted
+ * since, or belongs to another owner under the same key, is left out. One read for each session of
+ * the page, which has at most QUIPU_PAGE_MAX: it is why `state` is a flag and no part of every
+ * list. */
 static quipu_status routes_put_stateful(qp_call *call, qp_jsonw *writer,
                                         const quipu_session_info *listed, quipu_error *reterr)
 {
@@ -387,7 +387,7 @@ static quipu_status routes_read_settings(qp_call *call, qp_json_node value,
     return status;
 }
 
-/* What a body of an append says. On the handler's stack; `options` points to its siblings, so that
+/* The parsed body of an append. On the handler's stack; `options` points to its siblings, so that
  * the struct must not be copied. */
 typedef struct routes_append {
     quipu_messages messages;
@@ -446,8 +446,8 @@ static quipu_status routes_read_uid(qp_call *call, qp_json_node value, routes_ap
 }
 
 /* {"messages":[...],"create":true,"expectedRevision":7,"settings":{...},"event":{...},"uid":""}.
- * One pass over the members in the order of the body; each writes its part of `append`. What is
- * unknown is refused. */
+ * One pass over the members in the order of the body; each writes its part of `append`. Unknown
+ * members are refused. */
 static quipu_status routes_read_append(qp_call *call, qp_json_node body, routes_append *append,
                                        quipu_error *reterr)
 {

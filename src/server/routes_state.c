@@ -63,19 +63,18 @@ static quipu_status state_answer(qp_call *call, quipu_live *live, quipu_error *r
     return status == QUIPU_OK ? state_reply(call, found.state, reterr) : status;
 }
 
-/* Whether the identity may know who set an entry: a token of one user learns nothing about the
- * sessions of others, which set the state of the app, too.
- * What this session itself set is shown: it is the reader's own. */
+/* Whether the identity may see the author of an entry: sessions of other users set the state of the
+ * app, too, and a token of one user must not see them. Entries that this session set are shown. */
 static bool state_may_blame(const qp_call *call, const quipu_state_entry *entry)
 {
     return call->identity->user_id.p == NULL || entry->scope != QUIPU_SCOPE_APP ||
            quipu_str_eq(entry->set_in, call->key);
 }
 
-/* The place is the enum's value; 0 is no scope. */
+/* The index is the enum's value; 0 is not a scope. */
 static const char *const state_scopes[] = {"", "app", "user", "session"}; /* by quipu_scope */
 
-/* Who set a name of the app, and where, is left out for a token of one user: it may have been
+/* The author and session of an app's name are left out for a token of one user: it may have been
  * another user's session. */
 static void state_put_row(qp_jsonw *writer, const qp_call *call, const quipu_state_entry *entry)
 {
@@ -396,7 +395,7 @@ static quipu_status state_put_change(qp_call *call, qp_jsonw *writer, quipu_mess
 }
 
 /* Looks at a bounded number of messages, so that a long history costs no request much: `next` says
- * where to go on. An event that only changed state is no message unless its service records it.
+ * where to go on. An event that only changed state is a message only if its service records it.
  * Newest first, so that the first page answers "who changed this?". */
 quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr)
 {
@@ -432,7 +431,7 @@ quipu_status qp_route_state_changes(qp_call *call, quipu_error *reterr)
 
 /* ---- export ---------------------------------------------------------------------------------- */
 
-/* Of one session or, without a key, of the store. Writes to a file without a name, which the loop
+/* Exports one session or, without a key, the store. Writes to a file without a name, which the loop
  * sends: neither a large session nor a slow client costs memory, and no worker waits for a client.
  */
 quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
@@ -450,7 +449,7 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
     }
     /* Absent for /v1/export: the whole store, for a token of the whole store. */
     options.key = call->key;
-    /* Ancestors of a fork may lie outside of the scope: flat, they are no part of the export. */
+    /* Ancestors of a fork may lie outside of the scope: a flat export leaves them out. */
     options.flags =
         (qp_call_flag(call, "flat") || qp_call_is_scoped(call) ? QUIPU_EXPORT_FLAT : 0) |
         (qp_call_flag(call, "heads") ? QUIPU_EXPORT_HEADS : 0);
@@ -472,9 +471,8 @@ quipu_status qp_route_export(qp_call *call, quipu_error *reterr)
 /* ---- tail ------------------------------------------------------------------------------------ */
 
 /* The number that a stream goes on after: Last-Event-ID, which a client repeats by itself when it
- * reconnects, before the parameter.
- * 18 digits fit an int64_t. A header that is no number is refused: ignoring it would repeat
- * messages. */
+ * reconnects, before the parameter. 18 digits fit an int64_t. A header that is not a number is
+ * refused: ignoring it would repeat messages. */
 static quipu_status state_tail_after(const qp_call *call, int64_t *ret_after, quipu_error *reterr)
 {
     quipu_str last = qp_http_header(call->request, "last-event-id");

@@ -1,4 +1,4 @@
-/* What a store does to whole sessions, and what it says of itself: compaction, the feed, figures.
+/* Routes for whole sessions and for the store: compaction, the feed, figures.
  *
  * Owns: nothing after a call. Called by: workers, by the table of routes. Locks: none.
  * Transactions: each handler makes one call of the library that is one transaction; where the
@@ -56,9 +56,9 @@ static quipu_status store_answer_number(qp_call *call, int status, const char *n
     return qp_reply_json(&call->answer, status, &writer, reterr);
 }
 
-/* The summary is a message of the session: who may append may also compact.
- * 201 with the number of the summary's message. Sent twice, it is refused or makes a second
- * summary: the library decides by what the view has. */
+/* The summary is a message of the session: a token that may append may also compact. 201 with the
+ * number of the summary's message. Sent twice, it is refused or makes a second summary: the library
+ * decides by what the view has. */
 quipu_status qp_route_session_compact(qp_call *call, quipu_error *reterr)
 {
     quipu_compact_options options = QUIPU_COMPACT_OPTIONS_INIT;

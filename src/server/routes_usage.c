@@ -1,11 +1,11 @@
-/* What answers used, by session, model and day: one call of the library as one response.
+/* The usage of answers, by session, model and day: one call of the library as one response.
  *
  * Owns: the names of groups and figures in the response. Called by: route.c, on a worker's thread.
- * Locks: none; the call reads one snapshot. What is counted lies in the identity's scope: its app
- * and user are put into the query before it runs.
- * Statuses: 200; 400 for `by` or for days that are in the wrong order; 404 outside of the scope.
- * Costs are in the unit of the library's prices; `unpriced` counts answers of models without a
- * price, so that a sum which is too small can be seen. */
+ * Locks: none; the call reads one snapshot. Only sessions in the identity's scope are counted: its
+ * app and user are put into the query before it runs. Statuses: 200; 400 for `by` or for days that
+ * are in the wrong order; 404 outside of the scope. Costs are in the unit of the library's prices;
+ * `unpriced` counts answers of models without a price, so that a sum which is too small can be
+ * seen. */
 #include <string.h>
 
 #include "base/error.h"
@@ -73,7 +73,7 @@ static void usage_put_day(qp_jsonw *writer, int64_t day)
     }
 }
 
-/* A group shows only the members that it was grouped by: the others are no single value.
+/* A group shows only the members that it was grouped by: the other members have no single value.
  * Without any group the one row is the total. */
 static void usage_put_row(qp_jsonw *writer, uint32_t by, const quipu_usage_row *row)
 {

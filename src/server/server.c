@@ -42,9 +42,9 @@
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* On the loop's thread. The limit holds for connections of all kinds, idle ones included.
- * The peer's address is not looked at: a token says who asks, and a proxy's address would say
- * nothing. */
+/* On the loop's thread. The limit holds for connections of all kinds, idle ones included. The
+ * peer's address is not looked at: a token identifies the client, and a proxy's address would
+ * not. */
 static void server_on_accept(struct evconnlistener *listener, evutil_socket_t fd,
                              struct sockaddr *peer, int size, void *arg)
 {
@@ -316,7 +316,7 @@ static quipu_status server_read_options(qp_server *server, const quipu_server_op
     return QUIPU_OK;
 }
 
-/* What handlers need: the service for state, and the tables of fields. The token file is read here
+/* Shared by handlers: the service for state, and the tables of fields. The token file is read here
  * for the first time: a damaged one is an error of the start, not of the first request. Two
  * services, because ADK's clients expect camelCase, base64 for URLs and times in seconds, and the
  * /v1 routes the library's own form; both rebase, so that a patch of state never fails because of
@@ -382,7 +382,7 @@ static quipu_status server_fit_files(qp_server *server, quipu_error *reterr)
 {
     quipu_server_options *options = &server->options;
     rlim_t kept = (rlim_t)server->wake_fds[1] + 1 + SERVER_EXTRA_MAX + SERVER_SPARE_FILES +
-                  /* What the process needs besides connections. */
+                  /* The descriptors that the process needs besides connections. */
                   (rlim_t)options->workers * SERVER_WORKER_FILES;
     rlim_t needed = kept + (rlim_t)options->connections_max * SERVER_CONN_FILES;
     struct rlimit files;

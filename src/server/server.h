@@ -36,7 +36,8 @@ struct qp_conn;
 struct qp_stream;
 struct qp_tls;
 
-/* What /metrics shows. Answers are counted by who gives them, the rest by the loop's thread alone.
+/* The counters of /metrics. Answers are counted by the thread that gives them, the rest by the
+ * loop's thread.
  */
 typedef struct qp_metrics {
     _Atomic int64_t requests[QP_SERVER_ROUTES_MAX][QP_SERVER_CLASSES];
@@ -62,13 +63,13 @@ typedef struct qp_probe {
 
 typedef struct qp_server qp_server;
 
-/* What a program sees, and all the rest behind it. */
+/* The public struct, and behind it the server's own state. */
 struct qp_server {
     quipu_server pub; /* first: its address is what the program has */
     quipu_store *store;
     quipu_service *service;
     quipu_service *adk;       /* for ADK's routes: its rules, and events in its form */
-    qp_identity adk_identity; /* who asks without a token; without an app: nobody may */
+    qp_identity adk_identity; /* of requests without a token; without an app: these are refused */
     char adk_app[QP_SERVER_APP_MAX];
     quipu_server_options options; /* its texts are not kept */
     qp_log log;

@@ -10,7 +10,7 @@
 #include "server/call.h"
 
 /* Sets the member of `to` that a JSON member names, and its bit in *set (NULL: there are none). A
- * null clears it; a name that is no field is QUIPU_INVALID. */
+ * null clears it; an unknown name is QUIPU_INVALID. */
 QUIPU_MUST_USE quipu_status qp_fields_set(const qp_json_fields *fields, void *to, uint32_t *set,
                                           qp_json_node name, qp_json_node value, quipu_arena *arena,
                                           quipu_error *reterr);
@@ -30,8 +30,8 @@ int64_t qp_fields_tokens(quipu_messages messages);
 QUIPU_MUST_USE quipu_status qp_body_messages(qp_json_node array, quipu_arena *arena,
                                              quipu_messages *ret_messages, quipu_error *reterr);
 
-/* Writes "state", the names as rows, and "lastEventAt" of a history with QUIPU_RANGE_STATE. Who set
- * the app's names in other sessions is not for a token of one user. */
+/* Writes "state", the names as rows, and "lastEventAt" of a history with QUIPU_RANGE_STATE. A token
+ * of one user does not see which other session set a name of the app. */
 void qp_fields_state(qp_jsonw *writer, const qp_call *call, const quipu_history *history);
 
 /* Reads an array of changes of state; a row without a value removes the name. QUIPU_MISUSE: the

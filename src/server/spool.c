@@ -33,7 +33,7 @@
 #define SPOOL_NONCE 12
 #define SPOOL_TAG 16
 
-/* What an encrypted file needs beside its stream. */
+/* The state of an encrypted file beside its stream. */
 typedef struct spool_crypt {
     EVP_CIPHER_CTX *seal; /* its key is set */
     EVP_CIPHER_CTX *open;
@@ -52,8 +52,8 @@ struct qp_spool {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* The key is only in the contexts, which overwrite it when they are freed. Nobody keeps it: what a
- * crash leaves on the disk cannot be read by anyone. */
+/* The key is only in the contexts, which overwrite it when they are freed. It is not stored: bytes
+ * that a crash leaves on the disk cannot be read. */
 static bool spool_crypt_init(spool_crypt *crypt)
 {
     uint8_t key[SPOOL_KEY];
@@ -212,7 +212,7 @@ int64_t qp_spool_size(const qp_spool *self)
     return self->size;
 }
 
-/* Of a plain file as soon as the output has it: libevent sends the rest by itself. */
+/* A plain file is released as soon as the output has it: libevent sends the rest by itself. */
 bool qp_spool_is_sent(const qp_spool *self)
 {
     assert(self->sent <= self->size);

@@ -1,5 +1,5 @@
 /* A temporary file without a name: a worker writes an answer to it, in order, and the loop sends
- * it, once. Of an encrypted store its content is encrypted. See spool.c. */
+ * it, once. For an encrypted store its content is encrypted. See spool.c. */
 #ifndef QP_SERVER_SPOOL_H
 #define QP_SERVER_SPOOL_H
 

@@ -24,7 +24,7 @@
 #define STREAM_POLL_MS 500    /* between two looks because the store has changed somewhere */
 #define STREAM_IDLE_MS 5000   /* between two looks without any change: a session may expire */
 #define STREAM_QUIET_MS 15000 /* without an event, until a comment shows that it lives */
-/* Bytes that a slow client may be behind when the next batch is read for it. What a stream holds is
+/* Bytes that a slow client may be behind when the next batch is read for it. A stream's memory is
  * bounded by this and by one batch, QUIPU_TAIL_BYTES or one longer message. */
 #define STREAM_AHEAD_MAX ((size_t)64 << 10)
 
@@ -40,7 +40,7 @@ typedef struct qp_stream {
     int64_t looked_ns; /* when it last looked... */
     int64_t seen;      /* ...and the number of the store's changes then */
     int64_t sent_ns;   /* when it last sent anything */
-    /* What a worker leaves: */
+    /* The result of a worker: */
     qp_buf text;
     bool has_more; /* behind the batch */
     bool has_ended;
@@ -247,7 +247,8 @@ bool qp_stream_begin(qp_conn *conn)
     return true;
 }
 
-/* Not while a worker reads: it uses the tail and the text. qp_conn_close() comes again. */
+/* A worker that reads uses the tail and the text, so they are not freed now. qp_conn_close() comes
+ * again. */
 bool qp_stream_free(qp_stream *stream)
 {
     qp_server *server = stream->conn->server;
@@ -313,9 +314,9 @@ static bool stream_is_allowed(qp_conn *conn, qp_token_table *table)
     return identity != NULL;
 }
 
-/* Ends the streams of tokens that were removed or have expired: at once, for what is still to be
- * sent is no longer theirs either. A file that cannot be read now removes nobody, and the next tick
- * tries again; tokens expire meanwhile all the same. */
+/* Ends the streams of tokens that were removed or have expired: at once, because they must not get
+ * what is still to be sent. A token file that cannot be read removes no token, and the next tick
+ * tries again; tokens still expire meanwhile. */
 static void streams_check_tokens(qp_server *server)
 {
     quipu_error error;

@@ -37,8 +37,8 @@
 /* Too many to be guessed, so that one SHA-256 without salt and without rounds is enough. */
 #define TOKEN_BITS 256
 #define TOKEN_PREFIX "qpt_"
-/* QUIPU_ACCESS_TOKENS_MAX entries with names and notes of their usual sizes fit many times over; a
- * file beyond it is no token file. */
+/* QUIPU_ACCESS_TOKENS_MAX entries with names and notes of their usual sizes fit many times over; a larger
+ * file is not a token file. */
 #define TOKEN_FILE_MAX ((size_t)4 << 20) /* bytes of a token file */
 #define TOKEN_PATH_MAX 4096
 #define TOKEN_NAME_MAX 1024 /* bytes of an app's or a user's name */
@@ -144,7 +144,7 @@ static bool token_text(token_reading *reading, qp_json_node object, const char *
     return status == QUIPU_OK;
 }
 
-/* An absent time is none; one that cannot be read makes the file damaged. */
+/* A time may be absent; a time that cannot be read makes the file damaged. */
 static bool token_time(token_reading *reading, qp_json_node object, const char *name, bool *ret_has,
                        quipu_time *ret_time)
 {
@@ -263,9 +263,9 @@ static quipu_status token_parse(quipu_str text, qp_token_table *table, quipu_err
                                              "tokens with \"quipu token new\"");
 }
 
-/* A missing or empty file is an empty table: nobody has a token yet.
- * The caller owns the first reference. Nothing is locked: the file is replaced by a rename, so that
- * an open descriptor reads the one before or the one after. */
+/* A missing or empty file is an empty table: nobody has a token yet. The caller owns the first
+ * reference. No lock is needed: the file is replaced by a rename, so that an open descriptor reads
+ * the old file or the new one. */
 quipu_status qp_token_load(const char *path, qp_token_table **ret_table, quipu_error *reterr)
 {
     qp_token_table *table = qp_calloc(1, sizeof(*table));
@@ -346,8 +346,8 @@ static bool token_same_text(quipu_str a, quipu_str b)
     return a.n == b.n && (a.n == 0 || quipu_str_eq(a, b));
 }
 
-/* Only the hash of what a client sent is compared.
- * A token of another tenant is no token here: servers of several tenants may share one file. */
+/* Only the hash of what a client sent is compared. Tokens of other tenants are skipped: servers of
+ * several tenants may share one file. */
 const qp_identity *qp_token_find(const qp_token_table *table, quipu_str tenant, quipu_str token)
 {
     const qp_identity *found;
@@ -616,8 +616,8 @@ static quipu_status token_check_name(quipu_str text, size_t size_max, const char
     return QUIPU_OK;
 }
 
-/* A token without any verb could do nothing, and a user without an app is no user.
- * The fields are checked in the order of the struct; the first that is wrong is reported. */
+/* A token without a right could do nothing, and a user exists only within an app. The fields are
+ * checked in the order of the struct; the first that is wrong is reported. */
 static quipu_status token_check(const quipu_access_token_options *options, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -713,8 +713,7 @@ quipu_status quipu_access_token_create(const char *path, const quipu_access_toke
     return status;
 }
 
-/* What quipu_access_token_find() returns: the public list, with its texts in the arena of the
- * head. */
+/* The result of quipu_access_token_find(): the public list, with its texts in the arena of the head. */
 typedef struct token_result {
     qp_result head;
     quipu_access_token_list pub;

@@ -1,6 +1,6 @@
-/* The token file: who may ask for what. Tokens are 256 random bits; the file holds their SHA-256,
- * never the tokens. The server reads the file again when it has changed, so that a removed token
- * ends with the next request, and its tails with the next tick. */
+/* The token file: which token has which rights. Tokens are 256 random bits; the file holds their
+ * SHA-256, never the tokens. The server reads the file again when it has changed, so that a removed
+ * token ends with the next request, and its tails with the next tick. */
 #ifndef QP_SERVER_TOKEN_H
 #define QP_SERVER_TOKEN_H
 
@@ -35,8 +35,8 @@ typedef struct qp_token_table {
     size_t count;
 } qp_token_table;
 
-/* Reads a token file into a new table. A missing file has no tokens. QUIPU_INVALID: it is no token
- * file; QUIPU_MISUSE: others than its owner may read it. */
+/* Reads a token file into a new table. A missing file has no tokens. QUIPU_INVALID: it is not a
+ * token file; QUIPU_MISUSE: other users than its owner may read it. */
 QUIPU_MUST_USE quipu_status qp_token_load(const char *path, qp_token_table **ret_table,
                                           quipu_error *reterr);
 
@@ -47,8 +47,8 @@ void qp_token_release(qp_token_table *table); /* NULL is fine */
  * Takes the same time whatever of it is right. */
 const qp_identity *qp_token_find(const qp_token_table *table, quipu_str tenant, quipu_str token);
 
-/* What has become of an identity of an older table: the one of the same token in `table`, or NULL
- * when the token was removed, has expired, or has other rights than before. */
+/* Looks an identity of an older table up: the one of the same token in `table`, or NULL when the
+ * token was removed, has expired, or has other rights than before. */
 const qp_identity *qp_token_again(const qp_token_table *table, const qp_identity *identity);
 
 bool qp_token_has_expired(const qp_identity *identity);

@@ -263,7 +263,7 @@ static void artifact_show(const qp_artifact *row, quipu_artifact *ret)
     }
 }
 
-/* The newest version of a name; *ret_row is NULL when there is none.
+/* Reads the newest version of a name; *ret_row is NULL when the name has no version.
  *
  * Versions count from 0 and are never given twice while one is left: the newest has the largest
  * number. After a delete of the name they begin with 0 again. */
@@ -346,7 +346,7 @@ static quipu_status artifact_check_place(const quipu_artifact_query *query, quip
     return query->session_key.p != NULL ? qp_key_check(query->session_key, reterr) : QUIPU_OK;
 }
 
-/* What a save brings. */
+/* The arguments of a save. */
 static quipu_status artifact_check_given(const quipu_artifact *given, quipu_error *reterr)
 {
     if (given->data.n > QUIPU_ARTIFACT_BYTES_MAX) {
@@ -429,7 +429,7 @@ static quipu_status artifact_save_work(void *ctx, ent_db *db, quipu_arena *scrat
                               "or use another name",
                               QUIPU_ARTIFACT_VERSIONS_MAX);
     }
-    /* What a crash leaves: nothing, or the blob with its row. Two saves of one name at a time:
+    /* A crash leaves nothing, or the blob with its row. Two saves of one name at a time:
      *
      *     save a    newest is 4 ─▶ version 5 ─▶ COMMIT
      *     save b                                       newest is 5 ─▶ version 6 ─▶ COMMIT */
@@ -538,7 +538,8 @@ static quipu_status artifact_get_work(void *ctx, ent_db *db, quipu_arena *scratc
     const qp_blob *blob = NULL;
     char hash[QP_HASH_TEXT_SIZE];
     quipu_error error = {0};
-    /* The name alone says whose it is: a session and its user cannot have the same one. */
+    /* The name alone says whether the session or its user owns the artifact: the two cannot share a
+     * name. */
     const bool users = artifact_is_users(call->query.name);
     bool hidden = false;
     qp_artifact_where where;

@@ -29,7 +29,7 @@ QUIPU_MUST_USE quipu_status qp_artifact_put(ent_db *db, const qp_artifact_new *m
 QUIPU_MUST_USE quipu_status qp_artifact_remove(ent_db *db, const qp_artifact_where *where,
                                                int64_t *ret_count, quipu_error *reterr);
 
-/* What a row says holds by itself: its limits and its place. */
+/* Whether a row is sound by itself: its limits and its place. */
 bool qp_artifact_sound(const qp_artifact_new *row);
 
 #endif

@@ -21,7 +21,7 @@
 
 #include "base/thread.h"
 
-/* What the thread does. */
+/* The thread's work. */
 typedef struct qp_background_work {
     void *ctx;
     void (*run)(void *ctx, quipu_cancel *cancel); /* returns soon after the flag is set */

@@ -1,9 +1,9 @@
-/* Backup of a live store to a path of the caller's.
+/* Backup of a live store to a path that the caller names.
  *
- * Owns the call quipu_store_backup(), a user's. Runs on a reading connection (in a store in memory:
- * the only one), outside of a transaction: the engine copies a committed state while writers go on
- * (ent/maintenance.h). On QUIPU_OK the copy is complete, synced and checked. A path that exists is
- * refused. */
+ * Owns quipu_store_backup(), which programs call. Runs on a reading connection
+ * (in a store in memory: the only one), outside of a transaction: the engine copies a committed
+ * state while writers go on (ent/maintenance.h). On QUIPU_OK the copy is complete, synced and
+ * checked. A path that exists is refused. */
 #include <assert.h>
 
 #include "base/error.h"

@@ -467,7 +467,7 @@ static quipu_status batch_add_family(qp_batch *batch, int64_t id, const qp_sessi
 
 /* Adds what a write needs for one session that it names. A session that is created, or that a
  * remover does not find, is the root of its own family: its number and its family are of one
- * counter. One that has expired is removed by the write that creates it anew. */
+ * counter. An expired session is removed by the write that creates it anew. */
 static quipu_status batch_add_session(qp_batch *batch, const qp_call *call, quipu_str key,
                                       batch_shards *shards)
 {

@@ -57,7 +57,7 @@ typedef enum qp_batch_state {
     QP_BATCH_OUTCOME     /* no transaction is open */
 } qp_batch_state;
 
-/* Who is retried alone after the batch. */
+/* The members that are retried alone after the batch. */
 typedef enum qp_batch_retries {
     QP_RETRY_NONE = 0,
     QP_RETRY_FAILED, /* members whose failed commit may be repeated */

@@ -1,4 +1,5 @@
-/* What becomes of a field when its session goes: by its class, which schema/quipu.ent states.
+/* What happens to a field when its session is deleted. The field's class decides; schema/quipu.ent
+ * states it.
  *
  *                 delete, forks live on     delete          erase
  *   content       the row is cleared        row removed     row removed, file cleaned
@@ -14,8 +15,8 @@
 
 #include "gen/quipu.h"
 
-/* What is a session's own, and is cleared with it. A fork begins with its parent's values, but for
- * the first words of a message that it does not share. */
+/* The classes that are cleared when the session is deleted. A fork begins with its parent's values,
+ * but for the first words of a message that it does not share. */
 #define QP_CLASSES_OWN                                                                             \
     (ENT_CLASS(QP_QUIPU_CLASS_CONTENT) | ENT_CLASS(QP_QUIPU_CLASS_PERSONAL) |                      \
      ENT_CLASS(QP_QUIPU_CLASS_SETTINGS))

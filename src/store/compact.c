@@ -2,10 +2,10 @@
  * with it. Undoing returns to the summary that it replaced. Only pruning deletes messages.
  *
  * Owns both calls and the rule where a compaction may end. Called by quipu_session_compact() and
- * quipu_session_prune(). Each has the lock of the session's row,
- * which it writes past the session cache; a prune looks at forks, and has the family's as well.
- * What refuses a call is decided by reads before the first write. On QUIPU_OK the row's compact_seq
- * names the newest summary that is still stored, or 0.
+ * quipu_session_prune(). Each has the lock of the session's row, which it writes past the session
+ * cache; a prune looks at forks, and has the family's as well. A call is refused by reads before
+ * its first write. On QUIPU_OK the row's compact_seq names the newest summary that is still stored,
+ * or 0.
  *
  *    1      2      3      4      5      6      7
  *    user   model  user   model  SUMMARY user  model
@@ -176,8 +176,8 @@ static quipu_status compact_work(void *ctx, ent_db *db, quipu_arena *scratch, qu
                               : status;
 }
 
-/* What every change of this file does to the row and the feed: the revision moves, the expiry
- * slides. The caller's patch has the rest, and is written by the caller. */
+/* The part that all changes of this file share: the revision moves, the expiry slides, the feed
+ * records the change. The caller adds the rest to the patch and writes it. */
 static quipu_status compact_patch(const compact_call *call, const qp_session *row, ent_db *db,
                                   quipu_time now, qp_session_patch *patch, quipu_error *reterr)
 {
@@ -259,8 +259,8 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
         return status;
     }
     assert(summary.view_from > row->first_seq);
-    /* A summary is stored behind what it covers. One that says otherwise is damaged, and a prune
-     * would delete messages that nobody has summarized, itself among them. */
+    /* A summary is stored behind the messages that it covers. A row that says otherwise is damaged:
+     * a prune by it would delete messages that no summary covers, and the summary itself. */
     if (summary.view_from > row->compact_seq) {
         return qp_error_set(reterr, QUIPU_CORRUPT,
                             "the summary, message %lld, covers messages up to %lld; undo the "
@@ -278,7 +278,7 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
-/* The same at the server of a remote store, whose own work it is to purge. */
+/* The same for a remote store; the server does the purge. */
 static quipu_status compact_ask(const quipu_store *store, compact_call *call, qp_work_fn work,
                                 const qp_call *within, quipu_error *reterr)
 {

@@ -61,7 +61,7 @@ static quipu_status context_log_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for what was sent");
 }
 
-/* Adds a row of either kind. One that is made in advance is in no prompt yet. */
+/* Adds a row of either kind. A row that is made in advance is not part of a prompt yet. */
 static quipu_status context_log_add(context_log_read *read, quipu_memory_kind kind,
                                     const ent_view *view, const void *row, int64_t number,
                                     quipu_error *reterr)
@@ -108,8 +108,8 @@ static quipu_status context_log_observations(context_log_read *read, qp_observat
     quipu_status status;
 
     assert(ent_depth(read->db) > 0 && limit >= 0);
-    /* Set here and not by the callers, so that no query can forget it. What is left out takes no
-     * place among the newest. */
+    /* Set here and not by the callers, so that no query can forget it. Rows that the query leaves
+     * out take no place among the newest. */
     query.where.tenant = ent_eq(read->store->tenant);
     if (read->offered && read->from_seq > 0) {
         query.where.none_of = &shown;
@@ -171,7 +171,8 @@ static int context_log_compare(const void *left, const void *right)
     return by_time != 0 ? by_time : (l->number > r->number) - (l->number < r->number);
 }
 
-/* What was found becomes a list, oldest first, of the newest `limit`; the reading is empty then. */
+/* Turns the rows that were read into a list of the newest `limit`, oldest first, and empties the
+ * reading. */
 static quipu_status context_log_take(context_log_read *read, size_t limit, qp_context_lines *ret,
                                      quipu_error *reterr)
 {
@@ -286,7 +287,7 @@ static size_t context_log_ids(const context_log_read *read, quipu_bytes bytes,
     return count;
 }
 
-/* The memories that a row names, in its order. What is deleted is missing. */
+/* The memories that a row names, in its order. Deleted memories are missing. */
 static quipu_status context_log_named(context_log_read *read, quipu_bytes bytes,
                                       qp_context_lines *ret, quipu_error *reterr)
 {
@@ -534,7 +535,7 @@ static quipu_status context_log_row(context_log_read *read, const qp_session *ro
     if (status != QUIPU_OK || past->row == NULL) {
         return status;
     }
-    /* What was sent is derived: over a damaged row the next prompt begins anew. */
+    /* The log is derived data: after a damaged row the next prompt begins anew. */
     if (!qp_context_log_sound(past->row, read->at > 0 ? ENT_CLUSTER_SEQ_MAX + 1 : row->next_seq)) {
         past->row = NULL;
         return read->at == 0 ? QUIPU_OK
@@ -691,7 +692,8 @@ static quipu_status context_log_offer_work(void *ctx, ent_db *db, quipu_arena *s
     if (status == QUIPU_OK) {
         status = context_log_standing(read, &read->offer->standing, reterr);
     }
-    /* What stands is in a list of its own, and is sent beside the messages that it was made of. */
+    /* Standing lines have a list of their own, and are sent beside the messages that they were made
+     * of. */
     read->offered = true;
     if (status == QUIPU_OK) {
         status = context_log_summaries(read, reterr);
@@ -821,8 +823,8 @@ quipu_status qp_context_log_put(quipu_store *store, quipu_str key, const qp_cont
     return context_log_store(store, &write, context_log_put_work, call, reterr);
 }
 
-/* Adds what the provider reported to a row that exists; a row that is gone meanwhile is no
- * failure. */
+/* Adds what the provider reported to a row that exists; a row that was deleted meanwhile is not an
+ * error. */
 quipu_status qp_context_log_end(quipu_store *store, quipu_str key,
                                 const qp_context_outcome *outcome, const quipu_call_options *call,
                                 quipu_error *reterr)

@@ -48,7 +48,7 @@ typedef struct qp_context_tail {
     quipu_bytes hash; /* of the text that was sent */
 } qp_context_tail;
 
-/* What was sent last, or with a past turn. Everything lies in the caller's arena. */
+/* The prompt that was sent last, or with a past turn. Everything lies in the caller's arena. */
 typedef struct qp_context_past {
     const qp_context_log *row;    /* NULL: nothing was sent yet */
     const qp_context_log *block;  /* the row of its block; NULL when that is gone */
@@ -69,7 +69,7 @@ QUIPU_MUST_USE quipu_status qp_context_past_read(quipu_store *store, quipu_str k
                                                  const quipu_call_options *call, quipu_arena *arena,
                                                  qp_context_past *ret_past, quipu_error *reterr);
 
-/* What a new block may hold, the newest of each kind, oldest first. */
+/* The memories that a new block may hold: the newest of each kind, oldest first. */
 typedef struct qp_context_offer {
     qp_context_lines standing;
     qp_context_lines reflections;
@@ -77,9 +77,9 @@ typedef struct qp_context_offer {
     qp_context_lines medium; /* ...by priority */
 } qp_context_offer;
 
-/* Read it from one snapshot; a key without a session has the memories of that key. What was made of
- * the session's messages from `from_seq` on is left out, unless it stands: the prompt shows these,
- * and the newest lines of a long window would leave no place for older ones. 0: none is. */
+/* Read it from one snapshot; a key without a session has the memories of that key. Memories made of
+ * the session's messages from `from_seq` on are left out, unless they stand: the prompt shows those
+ * messages, and their memories would leave no place for older ones. 0: none is. */
 QUIPU_MUST_USE quipu_status qp_context_offer_read(quipu_store *store, quipu_str key,
                                                   int64_t from_seq, const quipu_call_options *call,
                                                   quipu_arena *arena, qp_context_offer *ret_offer,
@@ -91,7 +91,7 @@ QUIPU_MUST_USE quipu_status qp_context_log_put(quipu_store *store, quipu_str key
                                                const qp_context_log_new *row,
                                                const quipu_call_options *call, quipu_error *reterr);
 
-/* What became of a turn: its last prompt and what the provider reported of it. */
+/* The outcome of a turn: its last prompt and what the provider reported of it. */
 typedef struct qp_context_outcome {
     int64_t seq; /* the row */
     int64_t sent_seq;

@@ -24,16 +24,16 @@
 #define COPY_PIPE_BYTES ((size_t)1 << 20) /* between the two ends */
 #define COPY_PAGE 1000                    /* sessions of the target looked at in one read */
 
-/* What passes, counted and hashed. Both sums are of the same format, so that equal sums mean equal
- * stores, but for what an export leaves out (see export_row.h). */
+/* Counts and hashes the bytes that pass. Both sums are of the same format, so that equal sums mean
+ * equal stores, but for what an export leaves out (see export_row.h). */
 typedef struct copy_sum {
     qp_sha256 sha;
     int64_t lines;
     int64_t bytes;
 } copy_sum;
 
-/* One copy. What stands behind the pipe's members belongs to one thread at a time: `sum`, `held`,
- * `put_error` and `put_call` to the exporting one until it is joined, the rest to the caller's. */
+/* One copy. The members after the pipe's belong to one thread at a time: `sum`, `held`, `put_error`
+ * and `put_call` to the exporting one until it is joined, the rest to the caller's. */
 typedef struct copy_run {
     quipu_store *source;
     quipu_store *target;
@@ -93,7 +93,7 @@ static void copy_progress(copy_run *run)
     }
 }
 
-/* What is left of the call's deadline, for a public call inside of it. At least one millisecond: 0
+/* The rest of the call's deadline, for a public call inside of it. At least one millisecond: 0
  * would mean the store's default, which may be longer. */
 static quipu_status copy_call(const copy_run *run, quipu_call_options *ret, quipu_error *reterr)
 {
@@ -209,9 +209,9 @@ static void *copy_put_all(void *arg)
 /* ---- the steps --------------------------------------------------------------------------------
  */
 
-/* Compare a session of the target with that of the source under the same key. One that the source
- * does not have, or has under another uid, would make the two stores differ: the copy does not
- * begin. */
+/* Compare a session of the target with that of the source under the same key. If the source does
+ * not have the session, or has it under another uid, the two stores would differ, and the copy does
+ * not begin. */
 static quipu_status copy_meet(const copy_run *run, const quipu_session_info *there,
                               const quipu_call_options *call, quipu_error *reterr)
 {
@@ -429,7 +429,7 @@ static quipu_status copy_pipe(copy_run *run, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* What is reported of a copy that is done, without its hash. */
+/* Fills the report of a finished copy, without its hash. */
 static quipu_copied copy_report(const copy_run *run, const quipu_transfer *added)
 {
     assert(run->put_all && added->sessions <= run->held.sessions);

@@ -310,8 +310,8 @@ static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row
     return status;
 }
 
-/* What the receipt held before a transaction: the work may run more than once, and each run begins
- * there again. Texts that were noted by a run before stay in the arena, unused. */
+/* The receipt before a transaction: the work may run more than once, and each run begins with this
+ * state. Texts that were noted by a run before stay in the arena, unused. */
 typedef struct erase_step {
     erase_run *run;
     quipu_erasure pub;
@@ -319,7 +319,7 @@ typedef struct erase_step {
     size_t forks;
 } erase_step;
 
-/* What the receipt has before a transaction, in case that it runs again. */
+/* Saves the receipt before a transaction, in case the work runs again. */
 static erase_step erase_step_begin(erase_run *run)
 {
     assert(run->receipt != NULL);
@@ -364,8 +364,8 @@ static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status;
 }
 
-/* The transaction for the next batch of a user's sessions, in the order of their numbers. What was
- * deleted is not found again, so that no position is kept between batches. The last batch also
+/* The transaction for the next batch of a user's sessions, in the order of their numbers. Deleted
+ * sessions are not found again, so that no position is kept between batches. The last batch also
  * deletes the state of the user.
  *
  *    batch 1    the next 100 sessions, as trees    more: the batch was full
@@ -653,7 +653,7 @@ static quipu_status erase_enter(erase_run *run, const quipu_erase_options *optio
 }
 
 /* Put on the receipt what a server keeps; among it the tables, when the server could not clean them
- * now. That is no failure: the server cleans them by itself, later. */
+ * now. The call still succeeds: the server cleans them later. */
 static quipu_status erase_note_left(erase_run *run, const quipu_error *failure, quipu_error *reterr)
 {
     char text[sizeof(failure->message) + 64];

@@ -320,7 +320,7 @@ static quipu_status export_head(qp_export_run *run, const qp_session *row, quipu
     return qp_export_end(run, &run->done.sessions, reterr);
 }
 
-/* What a session has by its key: artifacts, and what is known of it. */
+/* Writes the rows that refer to a session by its key: artifacts and memories. */
 static quipu_status export_known(qp_export_run *run, const qp_session *row, quipu_error *reterr)
 {
     const quipu_str key = row->key;
@@ -522,7 +522,7 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
      * consumed. */
     run->done = (quipu_transfer)QUIPU_TRANSFER_INIT; /* of a try that gave nothing away */
     qp_buf_reset(&run->buf);
-    /* Neither header nor footer: each line of heads means something alone, and is kept as it is. */
+    /* A file of heads has no header and no footer: each line is complete by itself. */
     if (status == QUIPU_OK && export_is_heads(run)) {
         status =
             run->options.key.p != NULL ? export_one(run, reterr) : export_sessions(run, reterr);

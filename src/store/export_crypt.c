@@ -429,7 +429,7 @@ static quipu_status export_crypt_verify(qp_export_reader *self, quipu_error *ret
     return status;
 }
 
-/* What can be said of a header without its key. */
+/* Checks what can be checked in a header without its key. */
 static quipu_status export_crypt_header_check(const qp_export_reader *self, quipu_error *reterr)
 {
     const uint8_t *header = self->header;

@@ -33,11 +33,11 @@ void qp_export_writer_free(qp_export_writer *self);
 /* Gives the bytes of an export, which it decrypts where they are encrypted. */
 typedef struct qp_export_reader qp_export_reader;
 
-/* Looks what the source has. Of an encrypted export all is read and verified before the call
- * returns; the encrypted bytes wait in a file without a name, so that nothing of an export that is
- * damaged at its end is used. `key` is called when it is encrypted.
- * QUIPU_MISUSE (a key is missing, or not needed), QUIPU_INVALID (another key, or an export that is
- * cut), QUIPU_CORRUPT (damaged or changed), QUIPU_NEWER, and as qp_export_writer_new(). */
+/* Recognizes whether the source is encrypted. An encrypted export is read and verified to its end
+ * before the call returns, and its bytes wait in a file without a name, so that no line of an
+ * export with a damaged end is used. `key` is called when it is encrypted. QUIPU_MISUSE (a key is
+ * missing, or not needed), QUIPU_INVALID (another key, or an export that is cut), QUIPU_CORRUPT
+ * (damaged or changed), QUIPU_NEWER, and as qp_export_writer_new(). */
 QUIPU_MUST_USE quipu_status qp_export_reader_new(quipu_read_fn read, void *ctx, quipu_key_fn key,
                                                  void *key_ctx, const qp_call *within,
                                                  qp_export_reader **ret, quipu_error *reterr);

@@ -4,7 +4,7 @@
 #define QP_STORE_EXPORT_LINES_H
 
 #define QP_EXPORT_TYPE "type"
-#define QP_EXPORT_HEAD "head"     /* a type, of lines that are no part of an export */
+#define QP_EXPORT_HEAD "head"     /* a type, of lines that are not part of an export */
 #define QP_EXPORT_PARENT "parent" /* of a session: the uid of the one it was forked from */
 #define QP_EXPORT_FORKS "forks"   /* of a session: others follow that were forked from it */
 

@@ -51,7 +51,7 @@ static void export_row_json(qp_jsonw *writer, const char *name, quipu_str json)
 {
     char longer[QP_EXPORT_NAME_MAX + sizeof(QP_EXPORT_TEXT_SUFFIX)];
 
-    /* One line that is no JSON would spoil the whole export for its reader. */
+    /* One line that is not JSON would make the whole export unreadable. */
     if (qp_json_check(json, NULL, NULL) != QUIPU_OK) {
         qp_buf_fail(writer->buf, QUIPU_CORRUPT);
         return;
@@ -182,7 +182,7 @@ static void export_row_put(const ent_field *field, void *values, const void *val
     memcpy(member, value, size);
 }
 
-/* What is written without quotes. */
+/* Writes the values that have no quotes. */
 static quipu_status export_row_scalar(const ent_entity *entity, const ent_field *field,
                                       qp_json_node node, void *values, quipu_error *reterr)
 {
@@ -216,8 +216,8 @@ static quipu_status export_row_scalar(const ent_entity *entity, const ent_field 
     }
 }
 
-/* What is written as a string. The text outlives the row: it is a slice of the line or in the
- * arena. */
+/* Writes the values that are strings. The text outlives the row: it is a slice of the line or in
+ * the arena. */
 static quipu_status export_row_parse(const ent_entity *entity, const ent_field *field,
                                      quipu_str text, quipu_arena *arena, void *values,
                                      quipu_error *reterr)
@@ -338,8 +338,8 @@ quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
                            const char *const *left_out, const char *const *others,
                            quipu_arena *arena, void *ret_values, quipu_error *reterr)
 {
-    /* JSON allows a member twice and lets readers choose. Of two values one would be lost in
-     * silence. */
+    /* JSON allows a member twice and lets readers choose one: the other value would be lost without
+     * an error. */
     bool seen[ENT_FIELDS_MAX] = {false};
     quipu_status status = QUIPU_OK;
     qp_json_iter iter = qp_json_each(object);
@@ -350,7 +350,7 @@ quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
         const ent_field *field = export_row_field(entity, iter.key, left_out, &as_text);
         quipu_str name = qp_json_raw(iter.key);
 
-        /* A member that the caller reads itself: it is no field, or one that `left_out` names. */
+        /* A member that the caller reads itself: it is not a field, or `left_out` names it. */
         if (field == NULL && export_row_is_other(iter.key, others)) {
             continue;
         }
@@ -367,7 +367,7 @@ quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
     return status;
 }
 
-/* For members that are no fields of the entity, or that the line spells differently. */
+/* For members that are not fields of the entity, or that the line spells differently. */
 quipu_status qp_import_text(qp_json_node object, quipu_str name, quipu_arena *arena,
                             quipu_str *ret_text, quipu_error *reterr)
 {

@@ -51,16 +51,16 @@ QUIPU_MUST_USE quipu_status qp_export_states(qp_export_run *run, const qp_state_
 QUIPU_MUST_USE quipu_status qp_export_state_events(qp_export_run *run, const qp_session *row,
                                                    quipu_error *reterr);
 
-/* What was learned about the token counts of models. */
+/* Write the factors that were learned for models. */
 QUIPU_MUST_USE quipu_status qp_export_factors(qp_export_run *run, quipu_error *reterr);
 
-/* What is known of a session: observations, reflections, and how far it is observed. With an absent
- * key: memories whose key has no session, and the scopes of users. Jobs are not written: what is
- * due follows from the watermark. */
+/* Write the memories of a session: observations, reflections, and how far it is observed. With an
+ * absent key: memories whose key has no session, and the scopes of users. Jobs are not written:
+ * what is due follows from the watermark. */
 QUIPU_MUST_USE quipu_status qp_export_memories(qp_export_run *run, quipu_str key,
                                                quipu_error *reterr);
 
-/* What was sent with the session's turns. */
+/* Write the log of what was sent with the session's turns. */
 QUIPU_MUST_USE quipu_status qp_export_contexts(qp_export_run *run, const qp_session *row,
                                                quipu_error *reterr);
 
@@ -68,13 +68,13 @@ QUIPU_MUST_USE quipu_status qp_export_contexts(qp_export_run *run, const qp_sess
 QUIPU_MUST_USE quipu_status qp_export_usage(qp_export_run *run, const qp_session *row,
                                             quipu_error *reterr);
 
-/* Artifacts that meet a condition, each with its bytes: also those that the user has once, because
- * a line means something alone. */
+/* Artifacts that meet a condition, each with its bytes: also bytes that the user has only once,
+ * because each line is complete by itself. */
 QUIPU_MUST_USE quipu_status qp_export_artifacts(qp_export_run *run, const qp_artifact_where *where,
                                                 quipu_error *reterr);
 
-/* What stands behind no session: artifacts of users, of keys that no session has, and of other
- * users than the session's. */
+/* Write the artifacts that belong to no session of the export: those of users, of keys that no
+ * session has, and of other users than the session's. */
 QUIPU_MUST_USE quipu_status qp_export_loose_artifacts(qp_export_run *run, quipu_error *reterr);
 
 #endif

@@ -106,7 +106,7 @@ quipu_status qp_export_state_events(qp_export_run *run, const qp_session *row, q
 /* ---- models -----------------------------------------------------------------------------------
  */
 
-/* Rows that a program writes to see that the store takes writes are no data. */
+/* Rows that a program writes to see that the store takes writes are not data. */
 static quipu_status tables_is_learned(const qp_export_run *run, const tables_row *row,
                                       bool *ret_wanted, quipu_error *reterr)
 {

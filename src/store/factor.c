@@ -115,7 +115,7 @@ static quipu_status factor_learn_work(void *ctx, ent_db *db, quipu_arena *scratc
     return qp_model_factor_upsert(db, NULL, &row, QP_MODEL_FACTOR_ON_KEY, NULL, reterr);
 }
 
-/* What the report says; without one the estimate stays 0, so that the call only reads. */
+/* Takes over the report. Without one the estimate stays 0, and the call only reads. */
 static quipu_status factor_report(factor_call *factor, const quipu_model_report *report,
                                   quipu_error *reterr)
 {

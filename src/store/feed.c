@@ -184,8 +184,7 @@ static quipu_status feed_cursor(int64_t number, quipu_arena *arena, quipu_str *r
     return quipu_arena_copy(arena, (quipu_str){text, (size_t)n}, ret);
 }
 
-/* A caller may pass any text as a cursor. -1 stands for "no cursor", which is no number of a
- * row. */
+/* A caller may pass any text as a cursor. -1 means "no cursor"; rows are numbered from 1. */
 static quipu_status feed_parse(quipu_str cursor, int64_t *ret, quipu_error *reterr)
 {
     uint64_t value = 0;
@@ -411,7 +410,8 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
         }
     }
     if (status == QUIPU_OK) {
-        /* Nothing commits in this process to a store behind a server: it is asked again. */
+        /* No commit of this process wakes a reader of a remote store, so the server is asked
+         * again. */
         const bool listens = !qp_store_is_remote(store);
 
         if (listens) {

@@ -17,8 +17,8 @@
 
 /* A number of at least 1, without leading zeros, and the byte behind it; 0: there is none.
  *
- * Strict, so that a set has one spelling only: equal sets are equal texts, and what a damaged file
- * says is refused and not guessed. An overflow is damage as well. */
+ * Strict, so that a set has one spelling: equal sets are equal texts, and a damaged text is
+ * refused, not guessed. An overflow is damage, too. */
 static int64_t forgotten_number(quipu_str text, size_t *at)
 {
     int64_t number = 0;
@@ -183,7 +183,7 @@ bool qp_forgotten_add(qp_forgotten *forgotten, qp_forgotten_range range, int64_t
     assert(range.from > 0 && range.to >= range.from && range.to < INT64_MAX);
     forgotten_put(&made, range);
     passed = forgotten_passed(&made, watermark);
-    /* What waits is exact, so that it has a limit. */
+    /* Ranges behind the watermark are kept exactly, so their number has a limit. */
     if (made.count - passed > QP_MEMORY_FORGOTTEN_MAX) {
         return false;
     }

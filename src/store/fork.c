@@ -309,8 +309,9 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
                : status;
 }
 
-/* The transaction: check the number, compose the row, free the key, insert. What refuses a fork is
- * read before the first write, so that a refusal leaves nothing to undo in a shared transaction. */
+/* The transaction: check the number, compose the row, free the key, insert. A fork is refused by
+ * reads before its first write, so that a refusal leaves nothing to undo in a shared
+ * transaction. */
 static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     const fork_call *call = ctx;
@@ -358,7 +359,7 @@ static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu
     return status;
 }
 
-/* What can be checked without the store, before the queue of writers is entered. */
+/* Checks the arguments that need no store, before the call enters the queue of writers. */
 static quipu_status fork_check(fork_call *call, const quipu_session_new *given, quipu_error *reterr)
 {
     quipu_session_new *values = &call->values;

@@ -31,23 +31,23 @@ typedef struct qp_chain {
     qp_segment segments[QP_CHAIN_MAX];
 } qp_chain;
 
-/* The number up to which a session's messages lie in its parent; 0 for one that is no fork. A
- * session holds the messages behind it, and shows those from its first_seq on, which may be before
- * or behind. */
+/* The number up to which a session's messages lie in its parent; 0 when it is not a fork. A session
+ * holds the messages behind it, and shows those from its first_seq on, which may be before or
+ * behind. */
 int64_t qp_session_base(const qp_session *row);
 
 /* A family: a session, all its ancestors, and everything that is forked from one of them. Its root
- * is the ancestor that is no fork. A family shares messages, and no two families do: who forks,
- * removes messages or indexes them while others write locks the family, by a counter that follows
- * from its root (batch.c).
+ * is the ancestor that is not a fork. Messages are shared inside of a family only. A writer that
+ * forks, removes messages or indexes them locks the family, by a counter that follows from its root
+ * (batch.c).
  *
  * *ret_root: the number of the root of session `id`. `row` is its row, or NULL: then it is read.
- * Parents never change, and a session's ancestors exist as long as its row does; of a session that
- * is gone any number will do. */
+ * Parents never change, and a session's ancestors exist as long as its row does; for a session that
+ * is gone, any number will do. */
 QUIPU_MUST_USE quipu_status qp_family_root(ent_db *db, int64_t id, const qp_session *row,
                                            int64_t *ret_root, quipu_error *reterr);
 
-/* Where the messages `from` to `to` of a session lie. A session that is no fork costs no read, a
+/* Where the messages `from` to `to` of a session lie. A session that is not a fork costs no read, a
  * fork one row for each ancestor that is gone through. QUIPU_CORRUPT when one is missing. */
 QUIPU_MUST_USE quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from,
                                              int64_t to, qp_chain *ret_chain, quipu_error *reterr);

@@ -1,6 +1,6 @@
-/* Which sessions reach which messages, and the removal of what none reaches. A living session
- * reaches the messages of an ancestor from its own first number up to the lowest fork number on the
- * way there.
+/* Which sessions reach which messages, and the removal of messages that no session reaches. A
+ * living session reaches the messages of an ancestor from its own first number up to the lowest
+ * fork number on the way there.
  *
  *    holder a: 1 ........ 9     b forked at 6, c forked from b at 4, d forked from a at 8
  *    b reaches 1..6, c reaches 1..4, d reaches 1..8; when a is deleted, 9 is removed
@@ -54,7 +54,7 @@ static quipu_status fork_release_nomem(quipu_error *reterr)
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while looking at forks");
 }
 
-/* Numbers are never used again, so that a fork has a larger one than its parent. One that has not
+/* Numbers are never used again, so that a fork has a larger one than its parent. A smaller number
  * is damage, and could lead a walk in a circle. */
 quipu_status qp_fork_ascends(int64_t parent, int64_t fork, quipu_error *reterr)
 {
@@ -138,8 +138,8 @@ static quipu_status fork_release_delete(quipu_store *store, ent_db *db, int64_t 
     return status;
 }
 
-/* What a message weighs in the batch. Its words are the dear part: each has an entry in the search
- * index that is looked up and removed. Without them only the row goes. */
+/* The weight of a message in the batch. Its words cost the most: each has an entry in the search
+ * index that is looked up and removed. A message that is not indexed costs its row only. */
 static int64_t fork_release_weight(const qp_session *row, int64_t seq, int64_t bytes)
 {
     assert(bytes >= 0);
@@ -453,7 +453,7 @@ static quipu_status fork_release_up(quipu_store *store, ent_db *db, quipu_arena 
 
             status = fork_release_range(store, db, scratch, row, own, reterr);
         }
-        /* What is left of the range lies in the parent. */
+        /* The rest of the range lies in the parent. */
         range.b = fork_release_min(range.b, base);
         /* Only a hidden row can have lost its purpose. */
         if (status == QUIPU_OK && row->key.p == NULL) {

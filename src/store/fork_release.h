@@ -28,9 +28,9 @@ QUIPU_MUST_USE quipu_status qp_fork_release(quipu_store *store, ent_db *db, quip
                                             int64_t id, int64_t from, int64_t to,
                                             quipu_error *reterr);
 
-/* Remove a session's messages and row; with forks, hide the row and keep what they share. What only
- * this session reached in its ancestors is removed too, and so are hidden ancestors that were kept
- * for it alone. */
+/* Remove a session's messages and row; with forks, hide the row and keep what they share. Messages
+ * of ancestors that only this session reached are removed, too, and so are hidden ancestors that
+ * were kept for it alone. */
 QUIPU_MUST_USE quipu_status qp_fork_remove(quipu_store *store, ent_db *db, const qp_session *row,
                                            quipu_error *reterr);
 
@@ -60,8 +60,8 @@ QUIPU_MUST_USE quipu_status qp_fork_reach(ent_db *db, quipu_arena *scratch,
                                           qp_fork_span **ret_spans, size_t *ret_count,
                                           quipu_error *reterr);
 
-/* For purge.c: removes of a range of a session's own messages those that nobody reaches, as many as
- * the transaction may. *ret_left: the first number that is left; 0: none. */
+/* For purge.c: removes messages that no session reaches from a range of a session's own messages,
+ * as many as one transaction may. *ret_left: the first number that is left; 0: none. */
 QUIPU_MUST_USE quipu_status qp_fork_purge(quipu_store *store, ent_db *db, quipu_arena *scratch,
                                           const qp_session *row, qp_fork_span range,
                                           int64_t *ret_left, quipu_error *reterr);

@@ -41,8 +41,8 @@ typedef struct qp_group {
     int64_t commit_ns; /* what a commit costs, a moving average */
     qp_removed removed;
     qp_feed_queue feed;   /* changes that the open, LOCKED transaction records at its end */
-    quipu_time locked_at; /* LOCKED: when counters were locked. Of a session that had expired then,
-                           * and that a member creates anew, the family is locked. */
+    quipu_time locked_at; /* LOCKED: when counters were locked. When a member creates a session
+                           * anew that had expired then, its family is locked, too. */
 } qp_group;
 
 /* `tenant` outlives the group. */

@@ -1,12 +1,12 @@
 /* Hashing messages, one link of a chain at a time: see hash_chain.h.
  *
  * Owns the bytes that are hashed. Called by append.c and the imports for new messages, by verify,
- * prune and cap for stored ones. Pure: no statement and no lock; who writes a hash holds the lock
- * of the session's row, because the next message continues it.
+ * prune and cap for stored ones. Pure: no statement and no lock. The caller that writes a hash
+ * holds the lock of the session's row, because the next message continues it.
  *
  * The fields come from the schema's table, so that a field that is added to messages is hashed
- * without a change here. Left out is what the store may compute anew (tokens and their running
- * total), what only this database knows (the session's number), and the hash itself.
+ * without a change here. Fields that the store may compute anew (tokens and their running total),
+ * that only this database knows (the session's number), and the hash itself are left out.
  *
  *   for each field with a value, in the order of schema/quipu.ent:
  *     1 byte    length of the name, then the name

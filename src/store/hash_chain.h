@@ -7,10 +7,10 @@
  *
  *    h(n) = BLAKE2b-256(salt s(n), h(n-1) and the fields of message n); before the first: 32 zeros
  *
- * A fork goes on from the hash of the message that it was forked at. What prune and cap delete
- * leaves the hash before first_seq in base_hash. Messages of older programs have no hash: the chain
- * begins with the first message that has one, hashed_from. To erase a message's row destroys its
- * salt, and with it the way to test a guess of its text against a hash that somebody kept.
+ * A fork goes on from the hash of the message that it was forked at. When prune or cap delete
+ * messages, base_hash keeps the hash before first_seq. Messages of older programs have no hash: the
+ * chain begins with the first message that has one, hashed_from. To erase a message's row destroys
+ * its salt, and with it the way to test a guess of its text against a hash that somebody kept.
  * docs/integrity.md defines the bytes that are hashed; docs/decisions/0035-hash-chains.md has the
  * reasons.
  *

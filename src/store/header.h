@@ -1,6 +1,5 @@
-/* What messages mean for the row of their session: counts, totals, hashes, where turns begin. A
- * header begins with the row as it is, sees each message in order, and then fills the patch of the
- * row. */
+/* How messages change the row of their session: counts, totals, hashes, where turns begin. A header
+ * begins with the row as it is, sees each message in order, and then fills the patch of the row. */
 #ifndef QP_STORE_HEADER_H
 #define QP_STORE_HEADER_H
 

@@ -42,8 +42,8 @@ static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *
         status = qp_import_line_session(run, db, scratch, reterr);
         break;
     case QP_LINE_MESSAGE:
-        status = run->loose
-                     ? qp_error_set(reterr, QUIPU_INVALID, "a message stands behind no session")
+        status = run->loose  ? qp_error_set(reterr, QUIPU_INVALID,
+                                            "a message line must follow the line of its session")
                  : run->skip ? QUIPU_OK
                              : qp_import_line_message(run, db, scratch, reterr);
         break;
@@ -96,7 +96,7 @@ static quipu_status import_store_gathered(qp_lines_import *run, ent_db *db, quip
     return status;
 }
 
-/* Free the lines that are stored. What was read cannot be read again, so that the transaction
+/* Free the lines that are stored. Lines that were read cannot be read again, so the transaction
  * cannot be retried after that: the call is consumed. */
 static void import_forget_gathered(qp_lines_import *run)
 {
@@ -122,7 +122,7 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_status status;
 
     assert(run->open && !run->consumed && ent_depth(db) == 0);
-    /* What a try before has stored was rolled back with its transaction. */
+    /* The rows of an earlier try were rolled back with its transaction. */
     run->row = NULL;
     run->skip = false;
     run->group = (quipu_transfer)QUIPU_TRANSFER_INIT;
@@ -134,8 +134,8 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (status != QUIPU_OK) {
         return status;
     }
-    /* What is gathered first, then, when the buffer was full, the rest in turns of reading and
-     * storing. */
+    /* Stores the gathered lines first; when the buffer was full, then reads and stores the rest in
+     * turns. */
     status = import_store_gathered(run, db, scratch, reterr);
     while (status == QUIPU_OK && !run->whole) {
         import_forget_gathered(run);

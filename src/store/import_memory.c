@@ -13,7 +13,7 @@
 #include "store/import_internal.h"
 #include "store/memory_scope.h"
 
-/* What an observation and a reflection have in common: by these a repeat is recognized. */
+/* The fields that an observation and a reflection share; a repeat is recognized by them. */
 typedef struct import_memory_row {
     quipu_str tenant;
     quipu_str session_key;
@@ -71,7 +71,7 @@ static quipu_status import_memory_repeat(const qp_lines_import *run, const impor
                         same ? " already" : ", and says something else");
 }
 
-/* What a save would refuse as well, and verify reports. `observation` NULL: it is the
+/* Refuses what a save would refuse, and verify would report. `observation` is NULL for a
  * reflection. */
 static quipu_status import_memory_check(const qp_observation_new *observation,
                                         const qp_reflection_new *reflection, quipu_str key,
@@ -152,7 +152,7 @@ static quipu_status import_memory_forgotten(quipu_str text, int64_t next_seq, qu
                               (long long)last);
 }
 
-/* What no worker writes. */
+/* Refuses texts that no worker writes. */
 static quipu_status import_memory_scope_check(const qp_lines_import *run,
                                               const qp_memory_scope_new *made, quipu_error *reterr)
 {
@@ -169,7 +169,7 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
      * watermark of a session that this import has not stored. */
     if (session && (run->loose || run->row == NULL || !quipu_str_eq(run->row->key, made->scope))) {
         return qp_error_set(reterr, QUIPU_INVALID,
-                            "how far a session is observed stands behind no session of that key");
+                            "the memory scope of a session must follow the line of that session");
     }
     /* Messages that are appended later would count as observed. */
     if (session && made->watermark >= run->row->next_seq) {
@@ -181,7 +181,7 @@ static quipu_status import_memory_scope_check(const qp_lines_import *run,
                                    reterr);
 }
 
-/* Of two ledgers of one user the longer one stays, whole. */
+/* When both stores have a ledger of one user, the longer one stays, whole. */
 static void import_memory_ledger(const qp_memory_scope *row, qp_memory_scope_new *made)
 {
     assert(row->model_calls >= 0 && made->model_calls >= 0);
@@ -215,8 +215,8 @@ static quipu_status import_memory_session(const qp_lines_import *run, ent_db *db
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* A session's row belongs to the life that this import has begun. Of a user's scope that is there
- * already, the larger numbers stay: what both stores counted may be the same. */
+/* A session's row belongs to the life that this import has begun. Where a user's scope exists
+ * already, the larger numbers stay, because both stores may have counted the same answers. */
 quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                   quipu_error *reterr)
 {
@@ -253,7 +253,7 @@ quipu_status qp_import_line_scope(qp_lines_import *run, ent_db *db, quipu_arena 
     return qp_memory_scope_upsert(db, NULL, &made, QP_MEMORY_SCOPE_ON_KEY, NULL, reterr);
 }
 
-/* What was sent with a turn of the session before it. */
+/* The log line of a turn; the line of its session comes before it. */
 quipu_status qp_import_line_context(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
@@ -283,8 +283,8 @@ quipu_status qp_import_line_context(qp_lines_import *run, ent_db *db, quipu_aren
 
     if (status == QUIPU_OK && (run->loose || !qp_context_log_sound(&row, run->row->next_seq))) {
         status = qp_error_set(reterr, QUIPU_INVALID,
-                              "what was sent with a turn stands behind its session, with numbers "
-                              "of its messages and hashes of %d bytes",
+                              "the context of a turn must follow the line of its session, with "
+                              "numbers of its messages and hashes of %d bytes",
                               QP_SHA256_SIZE);
     }
     return status == QUIPU_OK ? qp_context_log_create(db, NULL, &made, NULL, reterr) : status;

@@ -86,8 +86,8 @@ static quipu_status import_session_existing(const qp_lines_import *run, ent_db *
     return status;
 }
 
-/* A session that is there already. The same uid is the same life of a session: it is skipped, with
- * all its lines, unless the store's is older. Nothing is merged. */
+/* A session that is there already. The same uid means the same session: it is skipped with all its
+ * lines, unless the store's copy is older. Sessions are not merged. */
 static quipu_status import_session_meet(qp_lines_import *run, const qp_session_new *made,
                                         const qp_session *existing, quipu_error *reterr)
 {
@@ -141,7 +141,7 @@ static quipu_status import_session_read(qp_lines_import *run, quipu_arena *scrat
         ret_made->parent_id = ent_some(id);
         if (id == 0) {
             status = qp_error_set(reterr, QUIPU_INVALID,
-                                  "the session that it was forked from stands on no line before");
+                                  "the session that it was forked from must be on an earlier line");
         }
     }
     assert(status != QUIPU_OK || ret_made->uid.has);

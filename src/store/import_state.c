@@ -1,5 +1,5 @@
-/* What an import brings beside sessions and memories: keys of state, the ids of events that only
- * changed state, and factors of models. Of two values the newer one stays.
+/* Imports keys of state, the ids of events that only changed state, and factors of models. When the
+ * store has a value already, the newer one stays.
  *
  * Owns: the rule which value stays.
  * Called by: import.c, for one line at a time.
@@ -71,10 +71,9 @@ quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena 
     }
     /* A row in the wrong place would be found by no session, and by no user. */
     if (status == QUIPU_OK && !qp_state_placed(made.scope, made.user_id, made.session_number)) {
-        status =
-            qp_error_set(reterr, QUIPU_INVALID,
-                         "state of a session stands behind that session's line, and state of an "
-                         "app names no user");
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "state of a session must follow that session's line, and state of an "
+                              "app names no user");
     }
     if (status == QUIPU_OK) {
         status = import_state_wanted(run, db, scratch, &made, &wanted, reterr);
@@ -98,14 +97,15 @@ quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_
                                         others, scratch, &made, reterr);
 
     assert(run->loose || (run->row != NULL && !run->skip));
-    /* What the store writes itself always has this form; a line that has not was made by hand. */
+    /* Lines that the store wrote have this form; a line with another form was made by hand. */
     if (status == QUIPU_OK &&
         (run->loose || made.event_id.n == 0 || made.event_id.n > QUIPU_EVENT_ID_MAX ||
          made.digest.n != QP_SHA256_SIZE)) {
-        status = qp_error_set(reterr, QUIPU_INVALID,
-                              "an event of state stands behind its session, with an id of 1 to %d "
-                              "bytes and a digest of %d",
-                              QUIPU_EVENT_ID_MAX, QP_SHA256_SIZE);
+        status =
+            qp_error_set(reterr, QUIPU_INVALID,
+                         "an event of state must follow its session's line, with an id of 1 to %d "
+                         "bytes and a digest of %d",
+                         QUIPU_EVENT_ID_MAX, QP_SHA256_SIZE);
     }
     return status == QUIPU_OK ? qp_state_event_create(db, NULL, &made, NULL, reterr) : status;
 }
@@ -129,9 +129,10 @@ quipu_status qp_import_line_usage(qp_lines_import *run, ent_db *db, quipu_arena 
 
     assert(run->loose || (run->row != NULL && !run->skip));
     if (status == QUIPU_OK && (run->loose || !qp_usage_sound(&row, run->row->next_seq))) {
-        status = qp_error_set(reterr, QUIPU_INVALID,
-                              "usage stands behind its session, with the number of a message and "
-                              "totals that are not negative");
+        status =
+            qp_error_set(reterr, QUIPU_INVALID,
+                         "usage must follow its session's line, with the number of a message and "
+                         "totals that are not negative");
     }
     return status == QUIPU_OK ? qp_usage_create(db, NULL, &made, NULL, reterr) : status;
 }
@@ -172,7 +173,7 @@ quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_are
                             .app_name = QUIPU_STR(""),
                             .user_id = QUIPU_STR(""),
                             .session_key = QUIPU_STR("")};
-    /* Of the bytes in the line, to compare with what the line says. */
+    /* The hash of the bytes in the line, to compare with the hash that the line names. */
     char hash[QP_HASH_TEXT_SIZE];
     quipu_str text = QP_STR_ABSENT;
     quipu_bytes data = {NULL, 0};
@@ -196,9 +197,10 @@ quipu_status qp_import_line_artifact(qp_lines_import *run, ent_db *db, quipu_are
     if (!qp_artifact_sound(&made) || made.size != (int64_t)data.n ||
         !quipu_str_eq(made.hash, (quipu_str){hash, sizeof(hash)}) ||
         (!run->loose && !quipu_str_eq(made.session_key, run->row->key))) {
-        return qp_error_set(reterr, QUIPU_INVALID,
-                            "an artifact stands behind its session, with bytes of its size and "
-                            "hash, within the limits of artifacts");
+        return qp_error_set(
+            reterr, QUIPU_INVALID,
+            "an artifact must follow its session's line, with bytes of its size and "
+            "hash, within the limits of artifacts");
     }
     status = import_state_has_artifact(run, db, scratch, &made, &has, reterr);
     return status == QUIPU_OK && !has ? qp_artifact_put(db, &made, data, reterr) : status;
@@ -211,8 +213,8 @@ static bool import_state_factor_holds(const qp_model_factor_new *made)
            made->ppm >= QUIPU_FACTOR_MIN && made->ppm <= QUIPU_FACTOR_MAX;
 }
 
-/* Of what was learned about a model, too, the newer one stays. The samples of two stores are not
- * added up: they may be of the same answers. */
+/* For factors of models, too, the newer one stays. The samples of two stores are not added up: they
+ * may be of the same answers. */
 quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {

@@ -1,9 +1,10 @@
 /* Leases and fences of background work; the head of job.h has the states.
  *
  * Owns entity Job. Called by memory_scope.c and purge.c. Every function runs in its caller's
- * transaction. Others may write meanwhile: who claims a job or has its lease compares the fence in
- * the UPDATE itself, and who makes it due keeps others from doing so (an exclusive transaction, or
- * the lock of a session's family). Nothing here sleeps or retries. */
+ * transaction. Other programs may write meanwhile: a claim, and every write under a lease, compares
+ * the fence in its UPDATE. A writer that makes a job due keeps other writers from doing the same
+ * (by an exclusive transaction, or by the lock of a session's family). Nothing here sleeps or
+ * retries. */
 #include "store/job.h"
 
 #include <assert.h>
@@ -27,7 +28,7 @@ static quipu_time job_after(quipu_time now, int64_t ms)
     return qp_time_add_ms(now, ms, &at) == QUIPU_OK ? at : now;
 }
 
-/* The row of a job, or NULL when there is none, which is no failure here. */
+/* Reads the row of a job. A missing row is QUIPU_OK with NULL. */
 static quipu_status job_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                quipu_str kind, quipu_str scope, const qp_job **ret_row,
                                quipu_error *reterr)
@@ -242,13 +243,14 @@ static int64_t job_seq(int64_t seq)
     return seq < 0 ? 0 : seq < ENT_CLUSTER_SEQ_MAX ? seq : ENT_CLUSTER_SEQ_MAX;
 }
 
-/* Writes the claim. Who has lost an earlier one without a word is kept as the last error: a worker
- * that dies every time shows in the status, and not only its successors. */
+/* Writes the claim. When the row still names an owner, that worker's lease ended before it
+ * committed: its name becomes the last error, so that the status shows a worker that dies every
+ * time. */
 static quipu_status job_take(const quipu_store *store, ent_db *db, const qp_job *row,
                              quipu_str owner, quipu_time until, bool *ret_taken,
                              quipu_error *reterr)
 {
-    /* What a worker that dies, or is only slow, leaves behind:
+    /* Worker A died, or is slow, and worker B takes the job over:
      *
      *     worker A   claim: fence 7 ──── no renew ──────────────── commit: CONFLICT, nothing stored
      *     next_at                            │ lease_until
@@ -437,7 +439,7 @@ quipu_status qp_job_finish(const quipu_store *store, ent_db *db, quipu_arena *sc
     return status == QUIPU_OK ? job_change_held(store, db, lease, row, &patch, reterr) : status;
 }
 
-/* What giving back has in common: nobody owns it, and it is due at `at`. */
+/* Gives the job back: it has no owner and is due at `at`. */
 static qp_job_patch job_give_back(quipu_time at)
 {
     return (qp_job_patch){.owner = ENT_CLEAR, .lease_until = ENT_CLEAR, .next_at = ent_set(at)};
@@ -455,7 +457,7 @@ quipu_status qp_job_release(const quipu_store *store, ent_db *db, quipu_arena *s
         return status;
     }
     assert(row != NULL && row->owner.p != NULL);
-    /* The claim that was released without a failure is no try. */
+    /* A claim that was released without a failure does not count as a try. */
     patch.tries = ent_set(row->tries > 0 ? row->tries - 1 : 0);
     return job_change_held(store, db, lease, row, &patch, reterr);
 }

@@ -47,7 +47,7 @@ typedef struct qp_job_lease {
     int64_t last_seq;  /* ...when it was claimed */
 } qp_job_lease;
 
-/* What is to do. */
+/* The range of messages to work on. */
 typedef struct qp_job_due {
     quipu_str kind;
     quipu_str scope;
@@ -106,8 +106,8 @@ QUIPU_MUST_USE quipu_status qp_job_renew(const quipu_store *store, ent_db *db, q
                                          const qp_job_lease *lease, int64_t lease_ms,
                                          quipu_error *reterr);
 
-/* What was to do up to `done_seq` is done. The job is idle when nothing is left; otherwise the
- * worker keeps its lease. `ret_more` may be NULL. */
+/* The work up to `done_seq` is done. The job is idle when nothing is left; otherwise the worker
+ * keeps its lease. `ret_more` may be NULL. */
 QUIPU_MUST_USE quipu_status qp_job_commit(const quipu_store *store, ent_db *db,
                                           quipu_arena *scratch, const qp_job_lease *lease,
                                           int64_t done_seq, bool *ret_more, quipu_error *reterr);

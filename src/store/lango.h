@@ -53,7 +53,7 @@ QUIPU_MUST_USE quipu_status qp_lango_rebuilt(ent_db *db, bool *ret_rebuilt, quip
 /* Whether the tables are quipu's. QUIPU_CORRUPT: Lango has rebuilt them after an adoption. */
 QUIPU_MUST_USE quipu_status qp_lango_check(ent_db *db, quipu_error *reterr);
 
-/* What adopting a rebuilt file again can use, as the context of the step. */
+/* The context of the step that adopts a rebuilt file again: what it can use. */
 typedef struct qp_lango_again {
     ent_db *backup; /* the file as it was before its first adoption, or NULL */
     bool ran;       /* set by the step, whether it succeeds or not */

@@ -54,7 +54,7 @@ typedef struct adopt_places {
     size_t capacity;
 } adopt_places;
 
-/* What a session's row has to say about its messages, collected while they are written. */
+/* Counts and totals for a session's row, collected while its messages are written. */
 typedef struct adopt_tally {
     int64_t session;
     int64_t first_seq; /* of the messages that are there */
@@ -174,8 +174,8 @@ quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret
  * that machines agree. */
 static quipu_uuid adopt_uid(const qp_lango_session *old)
 {
-    /* What identifies a session in a file and does not change while Lango writes on: number, time
-     * of creation and key. */
+    /* Identifies a session in a file by what does not change while Lango writes on: number, time of
+     * creation and key. */
     const uint64_t numbers[] = {(uint64_t)old->id, (uint64_t)old->created_at.s, old->created_at.ns};
     uint8_t digest[QP_SHA256_SIZE];
     quipu_uuid uid;
@@ -413,7 +413,7 @@ static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_ne
     qp_buf_reset(buf);
     qp_jsonw_begin(&writer, buf);
     qp_jsonw_object(&writer);
-    /* What an empty object takes: more than that means that something is kept. */
+    /* The size of an empty object: a longer one keeps something. */
     size_t empty = qp_buf_str(buf).n;
     if (qp_message_role_parse(old->role) == 0) {
         adopt_keep_bytes(&writer, "lango_role_base64", old->role);
@@ -453,7 +453,7 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
      *     Lango's row                      column              extra
      *     role "developer"                 system              lango_role_base64
      *     content with a byte 0xff         ... U+FFFD ...      lango_content_base64
-     *     tool calls that are no JSON      absent              lango_tool_calls_base64
+     * tool calls that are not JSON      absent              lango_tool_calls_base64
      *     a session that does not exist    the orphans'        lango_session */
     ret->role = adopt_role(old->role);
     ret->content = old->content;
@@ -477,14 +477,14 @@ quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t sessio
     return status == QUIPU_OK ? adopt_extra(old, ret, buf, &ret->extra) : status;
 }
 
-/* Lango's rows have no event id. One that is made from the row's own id is the same whenever the
- * same file is adopted or imported. */
+/* Lango's rows have no event id. An id made from the row's own id is the same whenever the same
+ * file is adopted or imported. */
 quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE])
 {
     int n = snprintf(ret_id + 1, QP_LANGO_EVENT_ID_SIZE - 1, "lango-%lld", (long long)id);
 
     assert(n > 0 && n < QP_LANGO_EVENT_ID_SIZE - 1);
-    ret_id[0] = '\0'; /* the tag of an id that is no canonical UUID */
+    ret_id[0] = '\0'; /* the tag of an id that is not a canonical UUID */
     return (quipu_bytes){ret_id, (size_t)n + 1};
 }
 

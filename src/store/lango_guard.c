@@ -1,7 +1,7 @@
-/* What keeps an adopted file and Lango apart. Lango's migration (ent, over Atlas) knows its own
- * columns only. It rebuilds a table that differs: CREATE TABLE new_<name>, copy its own columns,
- * DROP TABLE <name>, rename, all of it in one transaction. On an adopted file that would delete
- * every column of quipu's.
+/* Keeps Lango's migration away from an adopted file. Lango's migration (ent, over Atlas) knows its
+ * own columns only. It rebuilds a table that differs: CREATE TABLE new_<name>, copy its own
+ * columns, DROP TABLE <name>, rename, all of it in one transaction. On an adopted file that would
+ * delete every column of quipu's.
  *
  *   guard   the names new_<table> are taken by views: the CREATE fails, and Lango's transaction
  *           rolls back before it has changed anything

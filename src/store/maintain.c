@@ -1,8 +1,9 @@
 /* Connections and deadlines of the calls that work through the whole store.
  *
- * Called by verify, erase, export, import, copy, backup, stats and src/import. A work begins and
- * commits transactions of its own: qp_maintain_write() gives it the writing connection while no
- * other caller has it, and rolls back what it leaves open. */
+ * Owns no state. Called by verify, erase, export, import, copy, backup, rekey, stats and
+ * src/import. Locks: expects none. A work begins and commits transactions of its own:
+ * qp_maintain_write() gives it the writing connection while no other caller has it. On return no
+ * transaction is open: one that the work left open is rolled back. */
 #include "store/maintain.h"
 
 #include <assert.h>
@@ -74,7 +75,7 @@ quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_
                               : status;
 }
 
-/* Not to find the row is no failure here. What is found lies in the arena. */
+/* A missing row is QUIPU_OK with NULL. The row lies in the arena. */
 quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_new *made,
                                const qp_state **ret_row, quipu_error *reterr)
 {

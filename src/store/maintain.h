@@ -1,5 +1,5 @@
-/* What the calls of <quipu/maintain.h> share: they run long, so that a call that names no deadline
- * has none, and their work has a connection to itself, outside of a transaction. */
+/* Shared by the calls of <quipu/maintain.h>. They run long: a call that names no deadline has none,
+ * and its work has a connection to itself, outside of a transaction. */
 #ifndef QP_STORE_MAINTAIN_H
 #define QP_STORE_MAINTAIN_H
 

@@ -357,8 +357,7 @@ quipu_status quipu_memory_find(quipu_store *store, const quipu_memory_query *que
 /* ---- save -------------------------------------------------------------------------------------
  */
 
-/* Saves it, and reads it back in the same transaction for a caller who wants to see what was filled
- * in. */
+/* Saves the memory. For a caller that asked for the row, reads it back in the same transaction. */
 static quipu_status memory_save_all(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
@@ -373,7 +372,7 @@ static quipu_status memory_save_all(void *ctx, ent_db *db, quipu_arena *scratch,
         status = qp_memory_put(call->store, db, scratch, &call->memory, scope, &saved, reterr);
     }
     if (status == QUIPU_OK) {
-        /* Of a repeat the row that was there before: it is what the caller gets to see. */
+        /* A repeat returns the row that was there before. */
         call->saved_id = saved.id;
     }
     return status == QUIPU_OK && call->list != NULL ? memory_list_work(ctx, db, scratch, reterr)
@@ -495,8 +494,8 @@ quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
     (QUIPU_MEMORY_SET_CONTENT | QUIPU_MEMORY_SET_PRIORITY | QUIPU_MEMORY_SET_SUBJECT |             \
      QUIPU_MEMORY_SET_RETIRED)
 
-/* What a change of either entity writes, from one reading of the row: whether it is known by its
- * content, and whether it is retired already. */
+/* What a change of either entity needs from one reading of the row: whether the row has a content
+ * hash, and whether it is retired already. */
 typedef struct memory_change {
     ent_patch_text content; /* the first three follow from each other */
     ent_patch_int token_count;
@@ -512,8 +511,8 @@ typedef struct memory_change {
 } memory_change;
 
 /* Retiring forgets the hash: when the same is said again later, it is a new memory, and this one
- * stays in the history with its reason. What was condensed into a reflection may still be in a
- * prompt: it is not `retired` here, and a person can retire it. */
+ * stays in the history with its reason. A line that was condensed into a reflection may still be in
+ * a prompt: it does not count as `retired` here, so that a person can retire it. */
 static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool retired,
                              memory_change *ret)
 {
@@ -531,7 +530,7 @@ static void memory_change_of(const quipu_memory_patch *patch, bool hashed, bool 
     if ((patch->set & QUIPU_MEMORY_SET_SUBJECT) != 0) {
         ret->subject = patch->subject.n > 0 ? ent_set(patch->subject) : (ent_patch_text)ENT_CLEAR;
     }
-    /* Who and why belong to this change: what an earlier one left is cleared. */
+    /* Author and reason belong to this change: those of an earlier change are cleared. */
     ret->edited_at = ent_set(now);
     ret->edited_by = patch->who.n > 0 ? ent_set(patch->who) : (ent_patch_text)ENT_CLEAR;
     ret->edited_why = patch->why.n > 0 && patch->set != QUIPU_MEMORY_SET_RETIRED
@@ -571,7 +570,7 @@ static quipu_status memory_change_observation(const memory_call *call, ent_db *d
     if (status != QUIPU_OK) {
         return status;
     }
-    /* What was only condensed can still be retired: see memory_change_of(). */
+    /* A condensed line can still be retired: see memory_change_of(). */
     const bool retired = list.items[0].retired_at.has && !list.items[0].condensed_into.has;
 
     if (memory_is_moot(patch, retired)) {

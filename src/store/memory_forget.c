@@ -57,8 +57,8 @@ static quipu_status memory_forget_push(memory_forget_list *list, quipu_arena *ar
     return QUIPU_OK;
 }
 
-/* Whether what is forgotten in a session is forgotten in its fork: the fork has no user of its own,
- * or the same one. What another user knows is not this one's to delete. */
+/* Whether messages that are forgotten in a session are forgotten in its fork, too: the fork has no
+ * user of its own, or the same user. A fork of another user keeps its memories. */
 static bool memory_forget_concerns(const qp_session *row, const qp_session *fork)
 {
     return fork->user_id.n == 0 || (quipu_str_eq(fork->user_id, row->user_id) &&
@@ -169,7 +169,7 @@ quipu_status qp_memory_scope_forget(const quipu_store *store, ent_db *db, quipu_
     if (status == QUIPU_OK) {
         status = qp_job_revoke(store, db, scratch, row->key, reterr);
     }
-    /* What comes later was not meant. */
+    /* Later messages were not part of the request. */
     if (status != QUIPU_OK || from > mark.last_seq) {
         return status;
     }
@@ -241,7 +241,8 @@ bool qp_memory_scope_counts(int64_t watermark_tokens, int64_t generation, int64_
            generation < INT64_MAX && observe_tokens >= 0 && qp_memory_charge_is_sound(spent);
 }
 
-/* Behind messages that are gone 0 is right for sure: more counts as pending than is. */
+/* When the messages before the watermark are gone, 0 is on the safe side: more tokens count as
+ * pending than there are. */
 quipu_status qp_memory_watermark_tokens(ent_db *db, const qp_session *owner, int64_t watermark,
                                         int64_t tokens, quipu_arena *arena, int64_t *ret_tokens,
                                         quipu_error *reterr)
@@ -312,8 +313,9 @@ static void memory_forget_numbers(const qp_memory_scope *scope, qp_memory_scope_
     patch->model_unpriced = ent_set(memory_forget_spent(scope->model_unpriced));
 }
 
-/* What a row says of messages: the watermark with its tokens, and what is forgotten. To begin again
- * would bring back lines that somebody retired, deleted or had forgotten, and pay for the rest. */
+/* Mends what a row says of messages: the watermark with its tokens, and the forgotten ranges.
+ * Starting again from message 1 would bring back lines that somebody retired, deleted or had
+ * forgotten, and would pay for the others twice. */
 static quipu_status memory_forget_marks(ent_db *db, quipu_arena *scratch,
                                         const qp_memory_scope *scope, const qp_session *row,
                                         qp_memory_scope_patch *patch, quipu_error *reterr)
@@ -344,8 +346,9 @@ static quipu_status memory_forget_marks(ent_db *db, quipu_arena *scratch,
     return status;
 }
 
-/* Read again, because others may have written since the row was found: one that is sound by now
- * stays, and so does one whose session is gone, was made again, or is damaged itself. */
+/* Reads the row again, because other programs may have written since it was found. A row that is
+ * sound by now stays as it is, and so does a row whose session is gone, was made again, or is
+ * damaged. */
 quipu_status qp_memory_scope_mend(ent_db *db, quipu_arena *scratch, const qp_memory_scope *key,
                                   quipu_error *reterr)
 {

@@ -43,14 +43,14 @@ static void memory_put_add(memory_put_sum *sum, char byte)
     }
 }
 
-/* What a reader does not see makes no other memory. */
+/* Invisible characters do not make a text another memory. */
 static bool memory_put_is_blank(qp_visible kind)
 {
     return kind == QP_VISIBLE_BLANK || kind == QP_VISIBLE_BREAK;
 }
 
-/* Without what stands behind the last character that is seen and is no full stop. "Likes tea. "
- * ends behind "tea". */
+/* Cuts the text behind its last visible character that is not a full stop. "Likes tea. " ends
+ * behind "tea". */
 static size_t memory_put_end(quipu_str content)
 {
     size_t end = 0;
@@ -68,7 +68,7 @@ static size_t memory_put_end(quipu_str content)
 }
 
 /* Lines that differ in case, blanks, a last period or what nobody sees are the same memory. Control
- * characters inside of a word are no blanks: "a\x01b" is "ab". */
+ * characters inside of a word are not blanks: "a\x01b" is "ab". */
 void qp_memory_hash(quipu_str content, uint8_t ret_hash[QP_SHA256_SIZE])
 {
     memory_put_sum sum = {.n = 0};
@@ -150,9 +150,10 @@ typedef struct memory_put {
     quipu_memory replaced;      /* room for a memory that replaces a repeat of its own */
 } memory_put;
 
-/* What a repeat changes in the row that is there. A later saying moves said_at and may raise the
- * priority. The messages stay those of the first saying, unless a line begins to stand: then they
- * are those in which the user said so, and forgetting these removes it. */
+/* The changes that a repeat makes to the stored row: a later time moves said_at, and a higher
+ * priority is taken over. The source messages stay those of the first time, unless the repeat
+ * raises the line to the priority STANDING: then its sources are the messages in which the user
+ * asked for that, and forgetting them removes the line. */
 static qp_observation_patch memory_put_again(const qp_observation *row, const quipu_memory *memory)
 {
     qp_observation_patch patch = {.times = ent_set(qp_sum(row->times, 1))};
@@ -173,13 +174,14 @@ static qp_observation_patch memory_put_again(const qp_observation *row, const qu
     return patch;
 }
 
-/* The observation of the scope that says the same: it is said once more. One of another session
- * cannot name messages of this one: when the line begins to stand here, that one is replaced. */
+/* Finds an observation of the scope with the same content and raises its `times`. When the repeat
+ * raises the priority to STANDING, an observation of another session is replaced, because its row
+ * cannot name messages of this session. */
 static quipu_status memory_put_repeat(memory_put *put, ent_db *db, quipu_arena *scratch,
                                       qp_memory_saved *saved, quipu_error *reterr)
 {
     const quipu_memory *memory = put->memory;
-    /* Also a row of the session itself, whose scope was another one before it had a user. */
+    /* Also rows of the session itself: its scope was another one before the session had a user. */
     const qp_observation_where either[] = {{.scope = ent_eq(put->scope)},
                                            {.session_key = ent_eq(memory->session_key)}};
     const qp_observation_query query = {.limit = 1,
@@ -240,9 +242,9 @@ static quipu_status memory_put_rethink(const memory_put *put, ent_db *db, quipu_
         &(qp_reflection_patch){.times = ent_set(qp_sum(list.items[0].times, 1))}, NULL, reterr);
 }
 
-/* Retire what the memory replaces, which counts in the same scope: an id is no permission, and that
- * of another user's memory is as unknown as any other. One that is retired already keeps its time
- * and reason; what was condensed may still be in a prompt, and is retired permanently. */
+/* Retire what the memory replaces, which counts in the same scope: an id is not a permission, and
+ * that of another user's memory is as unknown as any other. A memory that is retired already keeps
+ * its time and reason; a condensed one may still be in a prompt, and is retired permanently. */
 static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quipu_error *reterr)
 {
     const quipu_memory *memory = put->memory;
@@ -270,11 +272,12 @@ static quipu_status memory_put_supersede(const memory_put *put, ent_db *db, quip
                   &there, reterr);
 
     assert(memory->has_supersedes);
-    /* Nothing is said of memories in other scopes: they are as unknown as an id that never was. */
+    /* A memory of another scope is reported like an id that does not exist. */
     if (status == QUIPU_OK && !there) {
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
-                              "what it supersedes is not there; give the id of a memory of the "
-                              "same kind, of the session or its user");
+        status = qp_error_set(
+            reterr, QUIPU_NOT_FOUND,
+            "the memory that it supersedes does not exist; give the id of a memory of the "
+            "same kind, of the session or its user");
     }
     if (status != QUIPU_OK) {
         return status;

@@ -1,6 +1,5 @@
-/* What a worker with a model does in the store beside observing: condense what is known of a
- * session into a reflection, and count what its questions cost. The head of memory_scope.h has the
- * picture.
+/* The store's part of reflecting: condense the memories of a session into a reflection, and count
+ * what questions to a model cost. The head of memory_scope.h has the picture.
  *
  *   known lines ──▶ claim ──▶ (the model answers) ──▶ commit: each line is retired by a
  *                                                      compare-and-set, the reflection is stored
@@ -428,9 +427,9 @@ static quipu_status memory_reflect_has_thought(const quipu_store *store, ent_db 
                                 ret_has, reterr);
 }
 
-/* What becomes of a condensed line whose reflection goes: it is active again, and known by its
- * content as before. One that was said again meanwhile stays retired: the newer line has its
- * place. */
+/* When a reflection is deleted, the lines that it condensed become active again and get their
+ * content hash back. A line that was said again meanwhile stays retired, because the newer line has
+ * its place. */
 typedef struct memory_reflect_wake {
     uint8_t digest[QP_SHA256_SIZE];
     quipu_bytes hash; /* points to `digest`; absent: the line was saved without an origin */
@@ -509,7 +508,8 @@ static quipu_status memory_reflect_wake_thought(const quipu_store *store, ent_db
 }
 
 /* By the scope, which has an index; and by the session, whose lines had another scope before it had
- * a user. Row by row, the oldest first: of two that say the same one is active. */
+ * a user. Row by row, the oldest first, so that only one of two lines with the same content becomes
+ * active. */
 quipu_status qp_memory_uncondense(const quipu_store *store, ent_db *db, const qp_reflection *gone,
                                   quipu_error *reterr)
 {

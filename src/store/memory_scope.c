@@ -98,7 +98,7 @@ quipu_status qp_memory_scope_of(const quipu_store *store, ent_db *db, quipu_aren
                        : qp_memory_scope_of_key(key, arena, ret_scope, reterr);
 }
 
-/* A row, or NULL when there is none, which is no failure here. */
+/* Reads a row. A missing row is QUIPU_OK with NULL. */
 static quipu_status memory_scope_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                         quipu_str scope, qp_memory_scope_kind kind,
                                         const qp_memory_scope **ret_row, quipu_error *reterr)
@@ -136,7 +136,8 @@ quipu_status qp_memory_mark_before(ent_db *db, const qp_session *row, int64_t se
     quipu_status status = qp_messages_read(db, row, &extent, scratch, &messages, &error);
 
     assert(seq > 1 && ent_depth(db) > 0);
-    /* One that cannot be read holds up no other session: then all counts, and verify reports it. */
+    /* A message that cannot be read does not delay other sessions: all tokens then count as
+     * pending, and verify reports the message. */
     if (status != QUIPU_OK && status != QUIPU_CORRUPT) {
         return qp_error_pass(reterr, &error);
     }
@@ -149,8 +150,9 @@ quipu_status qp_memory_mark_before(ent_db *db, const qp_session *row, int64_t se
     return QUIPU_OK;
 }
 
-/* Whether a row says which messages may be read. Of one that does not, nothing is pending: a worker
- * would read what somebody has asked to forget. Verify reports it, and a repair mends it. */
+/* Whether the forgotten ranges of a row can be read. When they are damaged, the scope has nothing
+ * pending, because a worker could read messages that somebody asked to forget. Verify reports the
+ * row, and a repair mends it. */
 static bool memory_mark_holds(const qp_memory_scope *scope, int64_t last_seq)
 {
     qp_forgotten forgotten;
@@ -159,8 +161,8 @@ static bool memory_mark_holds(const qp_memory_scope *scope, int64_t last_seq)
            qp_forgotten_read(scope->forgotten, &forgotten);
 }
 
-/* What the row of this life of the session says; false: it has none, or messages behind its
- * watermark are gone. */
+/* Reads the watermark from the row of this life of the session. False: there is no such row, or
+ * messages behind its watermark are gone. */
 static bool memory_mark_take(const qp_memory_scope *scope, qp_memory_mark *mark)
 {
     /* Also from the row of an earlier life: a setting stays, and generations never go back. */
@@ -204,7 +206,7 @@ quipu_status qp_memory_mark_read(const quipu_store *store, ent_db *db, quipu_are
     if (status != QUIPU_OK) {
         return status;
     }
-    /* Nothing is due of a damaged session, which holds up no other: verify reports it. */
+    /* A damaged session has nothing due, and does not delay other sessions: verify reports it. */
     if (!qp_session_is_sound(row)) {
         *ret = (qp_memory_mark){.uid = row->uid};
         return QUIPU_OK;
@@ -451,8 +453,8 @@ static int64_t memory_scope_batch(const qp_memory_mark *mark)
     return limit < 1 ? 1 : limit > QUIPU_MEMORY_BATCH ? QUIPU_MEMORY_BATCH : limit;
 }
 
-/* The session of a key and where it stands. *ret_row NULL: there is none. Of an expired one nothing
- * is pending: a sweep removes it. */
+/* Finds the session of a key and its watermark. *ret_row is NULL when there is no session. An
+ * expired one has nothing pending, because a sweep will remove it. */
 static quipu_status memory_scope_session(const memory_scope_claim *claim, ent_db *db,
                                          quipu_arena *scratch, quipu_str key,
                                          const qp_session **ret_row, qp_memory_mark *ret_mark,
@@ -470,7 +472,8 @@ static quipu_status memory_scope_session(const memory_scope_claim *claim, ent_db
     return status;
 }
 
-/* What a claimed job is about; one that has nothing to do is put away. */
+/* Reads the session of a claimed job. A job whose session is gone, or has nothing pending, becomes
+ * idle or is removed. */
 static quipu_status memory_scope_begin(memory_scope_claim *claim, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -486,8 +489,8 @@ static quipu_status memory_scope_begin(memory_scope_claim *claim, ent_db *db, qu
     if (row == NULL || mark.last_seq <= mark.watermark) {
         return memory_scope_put_away(claim, db, scratch, row, reterr);
     }
-    /* What the commit compares (memory_scope_check()): this life of the session, the watermark as
-     * the row has it, and the generation. */
+    /* Fills in what the commit compares (memory_scope_check()): this life of the session, the
+     * watermark of the row, and the generation. */
     claim->work.uid = mark.uid;
     claim->work.watermark = mark.watermark;
     claim->work.kept =
@@ -514,7 +517,7 @@ static quipu_status memory_scope_claim_work(void *ctx, ent_db *db, quipu_arena *
     claim->work.claimed = QP_MEMORY_NONE;
     if (claim->key.p != NULL) {
         status = memory_scope_session(claim, db, scratch, claim->key, &row, &mark, reterr);
-        /* No session of this key: nothing is due, which is no failure. */
+        /* There is no session of this key: nothing is due, and the call succeeds. */
         if (status != QUIPU_OK || row == NULL) {
             return status;
         }
@@ -761,8 +764,8 @@ static quipu_status memory_scope_save(memory_scope_commit *commit, ent_db *db, q
         qp_memory_saved saved = {.repeat = false};
 
         assert(memory.kind == QUIPU_OBSERVATION && memory.content.n > 0);
-        /* What the observer does not decide: the session, the generation, and the size by the
-         * estimate of the library. */
+        /* Fills in what the store decides, not the observer: the session, the generation, and the
+         * size by the library's estimate. */
         memory.session_key = commit->work->lease.scope;
         memory.generation = commit->generation;
         memory.token_count = quipu_token_estimate(memory.content);

@@ -30,9 +30,9 @@
 QUIPU_MUST_USE quipu_status qp_memory_scope_name(const qp_session *row, quipu_arena *arena,
                                                  quipu_str *ret_scope, quipu_error *reterr);
 
-/* The scope of a key whose session has no user: the key itself. One in the form of a user's scope,
- * with one '/' or more at its end, has one more behind it: no user's scope has two there, and no
- * two keys get the same. */
+/* The scope of a key whose session has no user: the key itself. A key in the form of a user's
+ * scope, which ends with '/', gets one more '/': no user's scope ends with two, so that no two keys
+ * get the same scope. */
 QUIPU_MUST_USE quipu_status qp_memory_scope_of_key(quipu_str key, quipu_arena *arena,
                                                    quipu_str *ret_scope, quipu_error *reterr);
 
@@ -53,7 +53,7 @@ static inline bool qp_memory_reflects(const quipu_memory_options *options)
     return qp_memory_observes(options) && options->provider != NULL && options->reflect_tokens > 0;
 }
 
-/* What questions to a model cost. */
+/* The cost of questions to a model. */
 typedef struct qp_memory_charge {
     int64_t calls;
     int64_t input; /* tokens */
@@ -125,7 +125,7 @@ typedef struct qp_memory_filter {
 #define QP_MEMORY_PAGE 256                      /* sessions that one look reads */
 #define QP_MEMORY_BATCH_TOKENS INT64_C(1000000) /* tokens that a batch reads, or one message */
 
-/* What a look found. Keys lie in the caller's arena. */
+/* The result of a look for due sessions. Keys lie in the caller's arena. */
 typedef struct qp_memory_due {
     quipu_str keys[QP_MEMORY_PAGE];
     size_t count;
@@ -207,7 +207,7 @@ QUIPU_MUST_USE quipu_status qp_memory_charge_add(quipu_store *store, const qp_ca
                                                  quipu_error *reterr);
 
 /* Give the lease back: with why the work failed, or, when that is absent, for others to go on. A
- * lease that is lost is no failure. */
+ * lease that is lost is not an error. */
 QUIPU_MUST_USE quipu_status qp_memory_give_back(quipu_store *store, const qp_call *call,
                                                 const qp_job_lease *lease, quipu_str why,
                                                 quipu_error *reterr);

@@ -83,7 +83,7 @@ static size_t message_calls_bytes(const quipu_message *message, bool shared)
     return n;
 }
 
-/* What an answer says of its model and its tokens. 0 is stored as absent, so that a message without
+/* Copies the model and the tokens of an answer. 0 is stored as absent, so that a message without
  * usage has the hash that it always had. */
 static quipu_status message_usage(const quipu_message *message, qp_message_new *row,
                                   quipu_error *reterr)
@@ -104,8 +104,8 @@ static quipu_status message_usage(const quipu_message *message, qp_message_new *
                                 message->model.n, QUIPU_MODEL_NAME_MAX);
 }
 
-/* What refuses a message by itself, without its session, before a column is made. message_encode()
- * checks `extra` and the texts that columns hold. */
+/* Refuses a message that is wrong by itself, without its session, before a column is made.
+ * message_encode() checks `extra` and the texts that columns hold. */
 static quipu_status message_check(const qp_encoded *encoded, const quipu_message *message,
                                   int64_t bytes_max, bool shared, quipu_error *reterr)
 {
@@ -243,7 +243,7 @@ static quipu_status message_view(quipu_arena *arena, quipu_str text, quipu_str *
     return QUIPU_OK;
 }
 
-/* What a summary stands for. */
+/* The numbers of the messages that a summary covers. */
 static void message_covers(qp_jsonw *writer, const quipu_message *message)
 {
     assert(message->mark == QUIPU_MARK_COMPACTION);
@@ -272,7 +272,7 @@ static quipu_status message_extra(qp_encoded *encoded, const quipu_message *mess
     while (extra.n > 0 && extra.p[extra.n - 1] != '}') {
         extra.n--;
     }
-    /* What stands between the braces; nothing of an object without members. */
+    /* The text between the braces; empty when the object has no members. */
     quipu_str inner = extra.n < 2 ? QP_STR_ABSENT : (quipu_str){extra.p + 1, extra.n - 2};
     while (inner.n > 0 && inner.p[0] <= ' ') {
         inner = (quipu_str){inner.p + 1, inner.n - 1};
@@ -338,7 +338,7 @@ static quipu_status message_columns(qp_encoded *encoded, const quipu_message *me
     uint32_t odd = 0; /* bit i: text i is a view */
 
     assert(row->content.p == NULL);
-    if (message->model.n > 0 || reported != 0) { /* most messages are no answers of models */
+    if (message->model.n > 0 || reported != 0) { /* most messages are not answers of models */
         quipu_status status = message_usage(message, row, reterr);
 
         if (status != QUIPU_OK) {
@@ -650,8 +650,8 @@ void qp_header_see(qp_header *header, const qp_message_new *message)
     }
 }
 
-/* What the row gets. First words, usage and the beginning of the hash chain stay out of the UPDATE
- * where they do not change. */
+/* Fills the patch of the row. First words, usage and the beginning of the hash chain stay out of
+ * the UPDATE where they do not change. */
 void qp_header_patch(const qp_header *header, qp_session_patch *patch)
 {
     assert(patch != NULL);

@@ -1,5 +1,5 @@
-/* A message on its way to its row and back. What the columns cannot hold, texts with U+0000, goes
- * into the member "quipu" of `extra`, which is ours alone. */
+/* A message on its way to its row and back. Texts that a column cannot hold, those with U+0000, go
+ * into the member "quipu" of `extra`, which only the store writes. */
 #ifndef QP_STORE_MESSAGE_H
 #define QP_STORE_MESSAGE_H
 

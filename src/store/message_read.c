@@ -2,9 +2,9 @@
  *
  * Owns the way back of message.c: what that file puts into columns and into the member "quipu" of
  * `extra`, this one takes out. Called for every message that is read (read.c, verify.c), for
- * repeated event ids (append.c) and by the export. Pure functions: no statement, no lock. What they
- * return is copied to the caller's arena, so that the row may go when they return. QUIPU_CORRUPT:
- * the row holds what message.c never writes. */
+ * repeated event ids (append.c) and by the export. Pure functions: no statement, no lock. They copy
+ * their results to the caller's arena, so that the row may be freed when they return.
+ * QUIPU_CORRUPT: the row holds what message.c never writes. */
 #include <assert.h>
 #include <string.h>
 
@@ -129,7 +129,7 @@ quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret
     return quipu_arena_copy(arena, (quipu_str){(const char *)id.p + 1, id.n - 1}, ret);
 }
 
-/* Takes up to three numbers: a message that is no summary has no array here, and keeps its
+/* Takes up to three numbers: a message that is not a summary has no array here, and keeps its
  * zeros. */
 static quipu_status message_read_covers(qp_json_node covers, quipu_message *ret)
 {
@@ -186,8 +186,8 @@ static quipu_status message_read_extra(quipu_str text, qp_json_doc *doc, quipu_a
     qp_json_iter iter = qp_json_each(qp_json_root(doc));
     bool has = qp_json_next(&iter);
     assert(has);
-    /* The store's member is the first one, because the text begins with it. What follows it is the
-     * caller's. */
+    /* The store's member is the first one, because the text begins with it. The members behind it
+     * are the caller's. */
     quipu_str ours = qp_json_raw(iter.value);
     status = message_read_ours(iter.value, arena, ret, &ret->extra.text);
     if (status == QUIPU_OK && has && qp_json_next(&iter)) {

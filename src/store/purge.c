@@ -144,7 +144,7 @@ static quipu_status purge_claim_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-/* The row whose messages are purged; NULL when it is gone. */
+/* Reads the row whose messages are purged; NULL when it is gone. */
 static quipu_status purge_row(const purge_worker *worker, ent_db *db, quipu_arena *scratch,
                               const qp_session **ret_row, quipu_error *reterr)
 {
@@ -260,7 +260,7 @@ static quipu_status purge_step(purge_worker *worker, const qp_call *call, quipu_
 }
 
 /* Step after step, with a pause in which writers get their turn, until the purge has ended or the
- * worker's steps are used up: then the rest is for others. A lost lease is no failure: another
+ * worker's steps are used up: then other workers do the rest. A lost lease is not an error: another
  * worker continues. */
 static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_error *reterr)
 {
@@ -285,7 +285,7 @@ static quipu_status purge_one(purge_worker *worker, const qp_call *call, quipu_e
     if (worker->lost || (status == QUIPU_OK && worker->ended)) {
         return QUIPU_OK;
     }
-    /* Steps that are used up are no failure: like a deadline they leave the job due at once. */
+    /* Steps that are used up are not errors: like a deadline they leave the job due at once. */
     error.status = spent && status == QUIPU_OK ? QUIPU_BUSY : status;
     purge_give_back(worker, call, &error);
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);

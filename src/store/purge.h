@@ -10,11 +10,11 @@
  *    end                  removes the row of a hidden session without forks, and the job
  *
  * The call that made the job does QUIPU_DELETE_BATCHES steps of it before it returns, so that a
- * delete takes a moment, however long the session is. What that, a crash or a deadline leaves is
- * found by every later call that removes messages, and by workers (quipu_search_index(),
- * quipu_memory_run()), which do so many steps, too; a sweep and an erase do all. A purge that two
- * processes do at once removes nothing twice and nothing else: the fence of job.h keeps the range
- * right, and a removed message stays removed.
+ * delete takes a moment, however long the session is. The rest, also after a crash or a deadline,
+ * is found by every later call that removes messages, and by workers (quipu_search_index(),
+ * quipu_memory_run()), which do as many steps, too; a sweep and an erase do all of it. A purge that
+ * two processes do at once removes nothing twice and nothing else: the fence of job.h keeps the
+ * range right, and a removed message stays removed.
  *
  * Owns: jobs of the kind QP_JOB_PURGE. Their scope is the number of a session, which is never used
  * again. */
@@ -48,8 +48,8 @@ QUIPU_MUST_USE quipu_status qp_purge_exists(ent_db *db, quipu_str tenant, int64_
 QUIPU_MUST_USE quipu_status qp_purge_run(quipu_store *store, const qp_call *call, int64_t steps,
                                          quipu_error *reterr);
 
-/* The same at the end of a call that has done what it promises: does nothing unless a job may be
- * there, and a failure is no failure of the call. It is logged, and kept in the job. */
+/* The same at the end of a call whose own work is done: does nothing unless a job may be there. A
+ * failure is logged and kept in the job; the call still succeeds. */
 void qp_purge_after(quipu_store *store, const qp_call *call, int64_t steps);
 
 #endif

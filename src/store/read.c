@@ -27,8 +27,8 @@ qp_history *qp_history_new(void)
     return qp_result_new(sizeof(qp_history));
 }
 
-/* A parent is one more row by its number. A hidden one has no key, so that its fork shows none; nor
- * does a fork whose parent's row is missing: what reads its messages reports that. */
+/* A parent is one more row by its number. A hidden parent has no key, so that its fork shows none.
+ * Nor does a fork whose parent's row is missing: the read of its messages reports that. */
 quipu_status qp_session_show(ent_db *db, quipu_arena *arena, const qp_session *row,
                              quipu_session_info *ret_info, quipu_error *reterr)
 {
@@ -174,7 +174,7 @@ static bool read_fits(read_sink *sink, const qp_message *row)
     return !sink->is_full;
 }
 
-/* What no message shows: the hash is for verify, and whose messages a segment has is known. */
+/* Columns that no message shows: the hash is for verify, and the segment names its owner. */
 static const size_t read_unshown[] = {offsetof(qp_message, salted_hash),
                                       offsetof(qp_message, session_id)};
 
@@ -256,7 +256,7 @@ quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent
 /* ---- a session --------------------------------------------------------------------------------
  */
 
-/* What a read of the view needs to know. */
+/* The arguments of a read of the view. */
 typedef struct read_view {
     const qp_session *row;
     const quipu_range *range;
@@ -266,7 +266,7 @@ typedef struct read_view {
 } read_view;
 
 /* Reads the extent of the view, and finds out whether messages lie before and behind it. Summaries
- * have numbers but are no part of the view, so that numbers alone cannot answer that. The summary
+ * have numbers but are not part of the view, so that numbers alone cannot answer that. The summary
  * stands before the first message of the view, unless the range begins behind it. */
 static quipu_status read_view_extent(ent_db *db, read_view *view, qp_history *history,
                                      quipu_error *reterr)

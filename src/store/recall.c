@@ -25,7 +25,7 @@
 #include "store/recall_memory.h"
 #include "store/recall_scope.h"
 
-/* How many of the best are read for a limit: for 10 hits 104. Those that the ranker knows to be
+/* How many of the best are read for a limit: for 10 hits 104. Texts that the ranker knows to be
  * repeated, empty or beyond the budget are passed over without being read or counted. Where rows
  * turn out to be repeated or empty, more are read. */
 #define RECALL_SPARE 64  /* more than are wanted... */
@@ -100,8 +100,8 @@ static quipu_status recall_read_vector(void *ctx, int64_t seq, double similarity
     return qp_recall_ranker_add_vector(reading->ranker, reading->group, seq, similarity);
 }
 
-/* What a part has of the question: words, and meaning. A question without a term (nothing but
- * punctuation) reads no message, and one without a vector no table of vectors. */
+/* Ranks one part by the question's words, and by its meaning. A question without a term (nothing
+ * but punctuation) reads no message, and one without a vector no table of vectors. */
 static quipu_status recall_read(const recall_call *call, ent_db *db, const qp_recall_part *part,
                                 qp_recall_ranker *ranker, quipu_error *reterr)
 {
@@ -158,7 +158,7 @@ typedef struct recall_loading {
     int64_t left;   /* of the budget */
 } recall_loading;
 
-/* What the ranker has found: so many as were wanted so far. */
+/* The ranker's results: as many as were wanted so far. */
 typedef struct recall_ranked {
     qp_recall_ranker *ranker;
     size_t looks; /* how many are wanted first */
@@ -257,7 +257,7 @@ static quipu_status recall_fill(quipu_arena *arena, const qp_message *row, quipu
     return status;
 }
 
-/* Tokens of a memory. One that was saved without a number has them all the same. */
+/* Tokens of a memory, estimated when it was saved without a number. */
 static int64_t recall_memory_tokens(const quipu_memory *memory)
 {
     return memory->token_count > 0 ? memory->token_count : quipu_token_estimate(memory->content);
@@ -540,7 +540,7 @@ static quipu_status recall_check(quipu_recall_options *options, quipu_error *ret
 }
 
 /* Copies as much of the caller's struct as it has: an older program's is shorter, and the rest gets
- * its defaults. Nothing of the store is read before all of it was checked. */
+ * its defaults. All options are checked before the store is read. */
 quipu_status qp_recall_options_read(const quipu_recall_options *given, quipu_recall_options *ret,
                                     quipu_error *reterr)
 {

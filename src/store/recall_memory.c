@@ -28,7 +28,7 @@
 #define RECALL_MEMORY_BYTES_MAX                                                                    \
     ((size_t)2 * QUIPU_RECALL_MEMORIES_MAX * sizeof(qp_recall_memory)) /* of items */
 
-/* What is read, and what is kept of it. */
+/* The rows that are read, and what is kept of them. */
 typedef struct recall_memory_read {
     const quipu_store *store;
     ent_db *db;
@@ -281,11 +281,12 @@ static quipu_status recall_memory_own(recall_memory_read *read, const quipu_reca
     return status;
 }
 
-/* What was made of the messages that a fork shares with an ancestor. A user's fork is observed
- * behind what it shares, so that these memories name the ancestor. Of an ancestor of another user,
- * or without a user, nothing is taken: what is known there may have other sources than messages.
- * One in the scope was read as a session, and one that is hidden has no memories any more. What
- * somebody has forgotten in the fork stays in its ancestor, and does not come back from there. */
+/* Reads the memories made of messages that a fork shares with an ancestor. A user's fork is
+ * observed behind what it shares, so that these memories name the ancestor. Ancestors of another
+ * user, or without a user, are skipped, because their memories may have other sources than
+ * messages. An ancestor in the scope was read as a session, and a hidden one has no memories any
+ * more. Messages that were forgotten in the fork stay in its ancestor; their memories do not come
+ * back from there. */
 static quipu_status recall_memory_shared(recall_memory_read *read, const qp_recall_part *part,
                                          quipu_arena *scratch, quipu_error *reterr)
 {

@@ -6,8 +6,8 @@
  *   each       every message at most RECALL_RANK_REACH away from a doc, once, with all four parts
  *   keep       the best of them, in a heap
  *
- * A message without a word of the question is no doc and takes no memory; it is a candidate where a
- * neighbour is one, because the answer often stands beside the words of the question.
+ * A message without a word of the question is not a doc and takes no memory; it is a candidate
+ * where a neighbour is one, because the answer often stands beside the words of the question.
  *
  * Owns the ranker's tables, in an arena of its own. Called by recall.c with the candidates that an
  * engine found. Pure arithmetic: no statement, no lock, and the same order for the same input on
@@ -36,8 +36,8 @@ const qp_recall_weights qp_recall_weights_default = {.k1 = QP_BM25_K1,
                                                      .author = 1.2,
                                                      .vector = 0.4};
 
-/* A text that has a term. Those of messages lie by group and number, which the neighbours, the
- * sessions and the walk over candidates rely on. */
+/* A text that has a term. Docs of messages are sorted by group and number, which the neighbours,
+ * the sessions and the walk over candidates rely on. */
 typedef struct recall_rank_doc {
     int64_t seq;
     uint32_t group;  /* its session, by its place in the scope */
@@ -58,14 +58,15 @@ typedef struct recall_rank_vector {
     double similarity;
 } recall_rank_vector;
 
-/* How often a doc has a term. Those of a doc lie side by side, in the order of the question. */
+/* How often a doc has a term. The counts of a doc lie side by side, in the order of the
+ * question. */
 typedef struct recall_rank_count {
     uint16_t term;
     uint16_t count;
 } recall_rank_count;
 
-/* What the scoring works on, once all messages are added. Nothing here is written to the ranker: it
- * could be asked again. */
+/* The tables of the scoring, once all messages are added. The ranker is not changed, so that it can
+ * be asked again. */
 typedef struct recall_rank {
     const qp_recall_ranker *ranker;
     const recall_rank_doc *docs; /* by group and number */
@@ -113,7 +114,7 @@ quipu_status qp_recall_ranker_init(qp_recall_ranker *ranker, quipu_arena *arena,
     return QUIPU_OK;
 }
 
-/* What lies in the arena is the caller's, the best among it; buffers are the ranker's. */
+/* The arena, with the best items in it, is the caller's; buffers are the ranker's. */
 void qp_recall_ranker_free(qp_recall_ranker *ranker)
 {
     qp_buf_free(&ranker->docs);
@@ -269,8 +270,8 @@ static double recall_rank_part(const qp_recall_weights *weights, double idf, dou
     return qp_bm25_part(weights->k1, weights->b, idf, count, relative);
 }
 
-/* Weights of the rarest terms that occur, at most QUIPU_RECALL_TERMS_MAX; 0 for the others. Of
- * equally rare ones the question's first count. */
+/* Weights of the rarest terms that occur, at most QUIPU_RECALL_TERMS_MAX; 0 for the others. Among
+ * equally rare terms, the question's first ones count. */
 static void recall_rank_choose(recall_rank *rank)
 {
     const qp_recall_ranker *ranker = rank->ranker;
@@ -382,8 +383,8 @@ static int64_t recall_rank_way(int64_t left, int64_t right)
 /* Called with one candidate, by group and number, each once. */
 typedef void (*recall_rank_fn)(void *ctx, const recall_rank *rank, const qp_recall_best *found);
 
-/* How similar the message of vector `at` and its neighbours are to the question. What is answered
- * stands beside the question that it answers, in meaning as in words. */
+/* How similar the message of vector `at` and its neighbours are to the question. An answer stands
+ * beside its question, in meaning as in words. */
 static double recall_rank_similar(const recall_rank *rank, size_t at)
 {
     const qp_recall_weights *weights = &rank->ranker->weights;
@@ -529,8 +530,8 @@ static void recall_rank_each(const recall_rank *rank, recall_rank_fn fn, void *c
     recall_rank_vectors(rank, &vector, NULL, fn, ctx);
 }
 
-/* Calls `fn` with every memory that has a term. None has a vector: each has the mean, as a message
- * that a worker has not come to. */
+/* Calls `fn` with every memory that has a term. Memories have no vectors: each gets the mean, like
+ * a message that no worker has filled yet. */
 static void recall_rank_each_memory(const recall_rank *rank, recall_rank_fn fn, void *ctx)
 {
     for (size_t i = 0; i < rank->memory_count; i++) {

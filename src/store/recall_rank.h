@@ -95,8 +95,8 @@ typedef struct qp_recall_best {
     int64_t tokens;  /* of a message with a term, otherwise 0 */
 } qp_recall_best;
 
-/* What a text is recognized by without its row: part of a cryptographic digest, so that nobody can
- * write a text that hides another's. 0: it is longer than those that are said again and again. */
+/* Recognizes a text without its row: part of a cryptographic digest, so that nobody can write a
+ * text that hides another's. 0: the text is longer than repeated texts are. */
 uint64_t qp_recall_digest(quipu_str text);
 
 /* Begins with `groups` groups; free it in any case. QUIPU_NOMEM. */
@@ -114,9 +114,9 @@ QUIPU_MUST_USE quipu_status qp_recall_ranker_add(qp_recall_ranker *ranker,
 QUIPU_MUST_USE quipu_status qp_recall_ranker_add_vector(qp_recall_ranker *ranker, size_t group,
                                                         int64_t seq, double similarity);
 
-/* Adds a memory of a group; its `author` is whom or what it is about. `seq` is its number, from 0
- * on for the newest, which decides among equals; `dated`: it is of a day that the question names.
- * QUIPU_NOMEM, QUIPU_LIMIT. */
+/* Adds a memory of a group; its `author` is the memory's subject. `seq` is its number, 0 for the
+ * newest, and decides among equals; `dated`: it is of a day that the question names. QUIPU_NOMEM,
+ * QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_recall_ranker_add_memory(qp_recall_ranker *ranker,
                                                         const qp_recall_input *input, bool dated);
 
@@ -126,7 +126,7 @@ size_t qp_recall_ranker_vectors(const qp_recall_ranker *ranker);
 /* The best `wanted` messages and memories, best first; ties by group, memories before messages,
  * then the newest first. Asked again for more, it begins with the same ones. A message without any
  * term is among them when its neighbours have some, or when it has a vector. `parts` are all parts
- * of all groups, by group and number: a number outside of them is no message. QUIPU_NOMEM. */
+ * of all groups, by group and number: a number outside of them is not a message. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_recall_ranker_best(qp_recall_ranker *ranker,
                                                   const qp_recall_part *parts, size_t part_count,
                                                   size_t wanted, qp_recall_best **ret_best,

@@ -16,7 +16,7 @@
 /* A scope of everything may have millions of sessions: 100 bytes each, for as long as the call. */
 #define RECALL_SCOPE_BYTES_MAX ((size_t)1 << 40) /* of sessions: memory ends before */
 
-/* What is kept of a session's row: enough to resolve its chain, a tenth of the row. */
+/* The part of a session's row that is kept: enough to resolve its chain, a tenth of the row. */
 typedef struct recall_scope_session {
     quipu_str key; /* in the arena of the caller */
     int64_t id;
@@ -36,7 +36,8 @@ static quipu_status recall_scope_nomem(quipu_error *reterr)
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-/* What the parts are made of, without the rest of the row: a scope may have many sessions. */
+/* The fields that parts are made of, without the rest of the row: a scope may have many
+ * sessions. */
 static quipu_status recall_scope_keep(const qp_session *row, quipu_arena *arena, qp_buf *sessions)
 {
     recall_scope_session kept;
@@ -126,9 +127,10 @@ static int recall_scope_by_group(const void *left, const void *right)
                                 : (l->from > r->from) - (l->from < r->from);
 }
 
-/* Appends the parts of one session, of the messages that the options ask for. What it holds itself
- * goes to `own`, what it shares with ancestors to `shared`. Ancestors may be hidden, or belong to
- * another user: a fork shows what it was made from, and only up to where it was made. */
+/* Appends the parts of one session, of the messages that the options ask for. Messages that it
+ * holds itself go to `own`, those that it shares with ancestors to `shared`. Ancestors may be
+ * hidden, or belong to another user: a fork shows what it was made from, and only up to where it
+ * was made. */
 static quipu_status recall_scope_parts(ent_db *db, const recall_scope_session *session,
                                        size_t group, const quipu_recall_options *options,
                                        qp_buf *own, qp_buf *shared, quipu_error *reterr)
@@ -222,8 +224,8 @@ static void recall_scope_sort(qp_buf *parts, int (*compare)(const void *, const 
     }
 }
 
-/* Copies the sorted parts and the keys to the arena. One more of each than there are, so that an
- * empty scope is no request of 0 bytes. */
+/* Copies the sorted parts and the keys to the arena. One more of each is allocated, so that an
+ * empty scope does not ask for 0 bytes. */
 static quipu_status recall_scope_finish(const qp_buf *sessions, const qp_buf *parts,
                                         quipu_arena *arena, qp_recall_scope *ret_scope,
                                         quipu_error *reterr)

@@ -20,8 +20,9 @@ typedef struct qp_recall_scope {
     size_t part_count;
 } qp_recall_scope;
 
-/* Of more than `sessions_max` sessions only the count is given, which is then one more.
- * QUIPU_NOT_FOUND, QUIPU_EXPIRED (the one session that is asked for), QUIPU_CORRUPT, QUIPU_NOMEM.
+/* When there are more than `sessions_max` sessions, only their count is returned, as `sessions_max`
+ * + 1. QUIPU_NOT_FOUND, QUIPU_EXPIRED (the one session that is asked for), QUIPU_CORRUPT,
+ * QUIPU_NOMEM.
  */
 QUIPU_MUST_USE quipu_status qp_recall_scope_read(const quipu_store *store, ent_db *db,
                                                  const quipu_recall_options *options,

@@ -278,9 +278,9 @@ static bool recall_terms_is_year(int number)
     return number >= 1900 && number <= 2099;
 }
 
-/* Three words in a row, of which the middle one is looked at; numbers and months of each. What is
- * ambiguous is a month beside a number only: "mar" and "jan" are names, too. "May" and "March" are
- * also months with a capital letter, unless a question begins with them. */
+/* Three words in a row, of which the middle one is looked at; numbers and months of each. An
+ * ambiguous word is a month only beside a number: "mar" and "jan" are names, too. "May" and "March"
+ * are also months with a capital letter, unless a question begins with them. */
 static void recall_terms_date(qp_recall_dates *dates, const int numbers[3], const int months[3],
                               bool ambiguous, bool capital)
 {
@@ -340,7 +340,7 @@ static void recall_terms_dates(quipu_str text, qp_recall_dates *dates)
         capital[0] = capital[1];
         /* "march", and all names of three letters, "may" among them. */
         ambiguous[1] = months[2] == 3 || word.text.n == 3;
-        /* Not of the first word, which has a capital letter in any case. */
+        /* The first word is skipped, because it has a capital letter in any case. */
         capital[1] = more && at > 0 && (months[2] == 3 || months[2] == 5) &&
                      text.p[word.start] >= 'A' && text.p[word.start] <= 'Z';
         recall_terms_date(dates, numbers, months, ambiguous[0], capital[0]);
@@ -492,7 +492,7 @@ quipu_status qp_recall_count(const qp_recall_question *question, quipu_str text,
             counts->pair = counts->pair || (before >= 0 && number >= 0 &&
                                             recall_terms_is_pair(question, before, number));
         }
-        /* -1 behind a CJK character: what stands around it is no pair. */
+        /* -1 behind a CJK character: the words around it are not a pair. */
         before = number;
     }
     return qp_buf_status(scratch);

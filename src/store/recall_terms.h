@@ -49,7 +49,7 @@ QUIPU_MUST_USE quipu_status qp_recall_question_make(quipu_arena *arena, quipu_st
 /* Whether an instant is on a day that the question names. False without dates. */
 bool qp_recall_dates_match(const qp_recall_dates *dates, quipu_time time);
 
-/* What a text has of a question. `counts` has one number for each of its terms. */
+/* Which terms of a question a text has. `counts` has one number for each of its terms. */
 typedef struct qp_recall_counts {
     uint32_t counts[QUIPU_RECALL_WORDS_MAX];
     uint16_t met[QUIPU_RECALL_WORDS_MAX]; /* the terms whose count is not 0 */

@@ -1,8 +1,10 @@
 /* Another key for an encrypted store.
  *
- * Called by quipu_store_update() (upgrade.c), from any thread.
- * Locks: the writing connection, outside of a transaction: the engine takes the write lock itself,
- * for as long as the header needs (ent/maintenance.h). Readers go on. */
+ * Owns: qp_store_rekey(), the part of quipu_store_update() that changes a key. Called by upgrade.c,
+ * from any thread. Locks: the writing connection, outside of a transaction: the engine takes the
+ * write lock itself, for as long as the header needs (ent/maintenance.h). Readers go on.
+ * On QUIPU_OK the header is on the disk and opens with the new key only. QUIPU_UNKNOWN: with one of
+ * the two keys; after any other failure with the old one. */
 #include <assert.h>
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
-/* A store behind a server: what takes the place of connections and transactions. A public call
- * checks its arguments, enters the store and allocates its result as always; where it would run a
- * work, it asks this table instead. A call that the table lacks fails with QUIPU_UNSUPPORTED
+/* A store behind a server: the table that takes the place of connections and transactions. A public
+ * call checks its arguments, enters the store and allocates its result as always; where it would
+ * run a work, it asks this table instead. A call that the table lacks fails with QUIPU_UNSUPPORTED
  * (qp_store_check_local()).
  *
  * Functions get the call's deadline and cancel flag, fill results whose memory is the caller's, and
@@ -122,7 +122,7 @@ typedef struct qp_remote {
     quipu_status (*memory_status)(void *ctx, const qp_call *call,
                                   const quipu_memory_options *options, quipu_arena *arena,
                                   quipu_memory_status_list *ret_list, quipu_error *reterr);
-    /* Of the room agent: a prompt, made or read back by the server. */
+    /* For the room agent: a prompt, made or read back by the server. */
     quipu_status (*context)(void *ctx, const qp_call *call, const quipu_context_options *options,
                             quipu_arena *arena, quipu_context *ret_context, quipu_error *reterr);
 } qp_remote;

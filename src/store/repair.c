@@ -164,8 +164,8 @@ static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_fi
                               : status;
 }
 
-/* Mend what can be mended. What is left (a missing message, a row that cannot be read) is reported
- * by the check that follows. */
+/* Mends what it can. The check that follows reports the rest (a missing message, a row that cannot
+ * be read). */
 static quipu_status repair_mend(quipu_store *store, ent_db *db, const qp_session *row,
                                 const qp_findings *findings, quipu_error *reterr)
 {
@@ -265,7 +265,7 @@ quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t 
 /* ---- the rest ---------------------------------------------------------------------------------
  */
 
-/* By the whole key: one row. Deleting one that is gone meanwhile is no failure. */
+/* By the whole key: one row. A row that was deleted meanwhile is not an error. */
 static quipu_status repair_state_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -408,8 +408,8 @@ static quipu_status repair_job_work(void *ctx, ent_db *db, quipu_arena *scratch,
                          NULL, reterr);
 }
 
-/* What removes a row of each table by its key, which is the context. Every table in which
- * verify_rows.c finds rows of nobody has a line here. */
+/* The function that removes a row of each table by its key, which is the context. Every table in
+ * which verify_rows.c finds rows of nobody has a line here. */
 static const struct {
     const ent_entity *entity;
     qp_work_fn work;

@@ -196,7 +196,7 @@ quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr)
 /* ---- behind the appends ----------------------------------------------------------------------
  */
 
-/* What one transaction may still do: a batch ends when either is used up. */
+/* What is left of a transaction's budget: a batch ends when either limit is reached. */
 typedef struct search_budget {
     int64_t messages;
     int64_t bytes;
@@ -355,7 +355,7 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
     return status;
 }
 
-/* The same with its watermark, for who has the lock of the row. */
+/* Indexes the session and moves its watermark. The caller holds the lock of the session's row. */
 static quipu_status search_whole(qp_search_walk *walk, ent_db *db, const qp_session *row,
                                  search_budget *budget, quipu_error *reterr)
 {
@@ -404,7 +404,7 @@ static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratc
  * Rows behind families is the wrong order (batch.h): an append with a cap may hold the row and wait
  * for the family. So the wait for a row is short, and a batch that does not get it begins again
  * with the rows first, where everybody waits in turn. A hidden session has no key to lock its row
- * by, and needs none: only who has its family changes it. */
+ * by, and needs no lock: only a writer that holds its family changes it. */
 
 #define SEARCH_ROW_WAIT_NS (50 * QP_NS_PER_MS)
 
@@ -424,8 +424,8 @@ static bool search_plan_add(search_batch *batch, const qp_session *row)
     return quipu_arena_copy(&batch->arena, row->key, &batch->keys[batch->key_count++]) == QUIPU_OK;
 }
 
-/* Chooses the sessions of the next batch from a snapshot. None that is the store's own: the batch
- * is exclusive. */
+/* Chooses the sessions of the next batch from a snapshot. The list stays empty without row locks,
+ * and when the next session is another tenant's: the batch is then exclusive. */
 static quipu_status search_plan_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -471,7 +471,7 @@ static int search_compare(const void *a, const void *b)
 }
 
 /* Moves the watermarks under the locks of the rows, taken in the order of keys. QUIPU_BUSY: one was
- * not granted. What a row's lock shows anew is that messages were appended. */
+ * not granted. Under its lock a row can only differ by messages that were appended. */
 static quipu_status search_move_all(ent_db *db, quipu_arena *scratch, search_moved *moved, size_t n,
                                     quipu_error *reterr)
 {
@@ -496,8 +496,8 @@ static quipu_status search_move_all(ent_db *db, quipu_arena *scratch, search_mov
 }
 
 /* The row of session number `i` of the batch as it is now; NULL when there is none. A session that
- * was deleted, hidden or renewed since the plan is passed over: what a renewed one holds is for the
- * next walk. `key`: how many of those before it have keys. */
+ * was deleted, hidden or renewed since the plan is passed over: the messages of a renewed session
+ * are for the next walk. `key`: how many of the sessions before it have keys. */
 static quipu_status search_locked_row(search_batch *batch, ent_db *db, quipu_arena *scratch,
                                       size_t i, size_t key, const qp_session **ret_row,
                                       quipu_error *reterr)
@@ -640,8 +640,8 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
     return status;
 }
 
-/* All sessions of the tenant. A deadline that passes after the first batch is no failure: the next
- * call goes on. */
+/* All sessions of the tenant. A deadline that passes after the first batch is not an error: the
+ * next call goes on. */
 quipu_status quipu_search_index(quipu_store *store, const quipu_call_options *call,
                                 int64_t *ret_indexed, quipu_error *reterr)
 {

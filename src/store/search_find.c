@@ -100,7 +100,7 @@ typedef struct find_source {
 
 static_assert((int)QUIPU_SEARCH_WINDOW == (int)ENT_HITS_WINDOW, "the public name of the same");
 
-/* One search. What stands behind "of one run" is set by search_find_work() for each of its runs;
+/* One search. The members behind "of one run" are set by search_find_work() for each of its runs;
  * `caught_up`, `index_pending` and the walk carry the outcome of the first run to the second. */
 typedef struct search_find {
     const quipu_store *store;
@@ -149,8 +149,8 @@ static bool search_find_fits(const search_find *find, const qp_session *row)
            !qp_session_expired(row, find->now);
 }
 
-/* A session by its number, from the table or the store. One that the caller does not search is kept
- * without a key: its forks may still show the message. */
+/* A session by its number, from the table or the store. A session outside of the caller's search is
+ * kept without a key, because its forks may still show the message. */
 static quipu_status search_find_session(search_find *find, int64_t id, find_session **ret,
                                         quipu_error *reterr)
 {
@@ -339,8 +339,8 @@ static bool search_find_at_end(const find_source *source)
     return !source->open && source->next == source->part_count && source->ranked == source->count;
 }
 
-/* For qsort(), among hits of one rank: the oldest session first, then by number. Nothing here
- * depends on the engine. */
+/* For qsort(), among hits of one rank: the oldest session first, then by number. The order does not
+ * depend on the engine. */
 static int search_find_compare(const void *left, const void *right)
 {
     const find_hit *l = left;
@@ -530,8 +530,9 @@ static quipu_status search_find_decide(search_find *find, find_source *source, q
                : QUIPU_OK;
 }
 
-/* Reads the next window: the next ENT_HITS_WINDOW hits of the scope, or all that are left. What was
- * read beyond a window begins the next one, so that a window's borders are the scope's own. */
+/* Reads the next window: the next ENT_HITS_WINDOW hits of the scope, or all that are left. Hits
+ * that were read beyond a window begin the next one, so that the engine does not decide where a
+ * window ends. */
 static quipu_status search_find_window(search_find *find, find_source *source, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -638,7 +639,7 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
     /* Both are written in one transaction: something else has changed the file. */
     if (status == QUIPU_OK && !stored) {
         status = qp_error_set(reterr, QUIPU_CORRUPT,
-                              "the search index knows a message that is not there; repair the "
+                              "the search index has a message that does not exist; repair the "
                               "store");
     }
     if (status == QUIPU_OK && !copied) {
@@ -679,7 +680,8 @@ static quipu_status search_find_page(search_find *find, quipu_error *reterr)
 /* ---- the call --------------------------------------------------------------------------------
  */
 
-/* Which sessions have to catch up before this search: those that hold what the session shows. */
+/* The sessions that must be indexed before this search: those that hold messages the session
+ * shows. */
 static quipu_status search_find_behind(search_find *find, const qp_session *row,
                                        const qp_chain *chain, quipu_error *reterr)
 {
@@ -819,7 +821,7 @@ static quipu_status search_find_check(const quipu_search_options *options, quipu
     return options->session_key.p != NULL ? qp_key_check(options->session_key, reterr) : QUIPU_OK;
 }
 
-/* What the caller left out. */
+/* Defaults for options that the caller left out. */
 static void search_find_defaults(quipu_search_options *options)
 {
     options->limit = options->limit == 0 ? QUIPU_SEARCH_LIMIT_DEFAULT : options->limit;

@@ -27,7 +27,7 @@ typedef struct search_probe {
 } search_probe;
 
 /* A word that is found whatever form the text has: one of ASCII, or any where the text is in Form C
- * (ent/forms.h). In quotes it is no operator. Folded letters are folded again to themselves. */
+ * (ent/forms.h). In quotes it is not an operator. Folded letters are folded again to themselves. */
 static bool search_probe_word(quipu_str text, search_probe *ret)
 {
     const bool composed = qp_nfc_is(text);

@@ -38,14 +38,15 @@ typedef struct search_query_found {
  */
 
 /* Filters of a query, "name:value": each sets its condition and returns whether the value is one. A
- * value that is none fails the search. */
+ * wrong value fails the search. */
 static bool search_query_author(quipu_str value, qp_message_where *ret)
 {
     ret->author = ent_eq(value);
     return value.n > 0;
 }
 
-/* By the names that messages have in JSON; a name that is none is an error and finds no word. */
+/* Roles have the names of the JSON form. Another name is an error, and is not searched as a
+ * word. */
 static bool search_query_role(quipu_str value, qp_message_where *ret)
 {
     const qp_message_role role = qp_message_role_parse(value);
@@ -213,9 +214,9 @@ static bool search_query_has_words(quipu_str words)
     return found;
 }
 
-/* A filter is an operand of NOT only: it holds for the whole query and is no alternative. Its
- * text is replaced by spaces of the same length, so that what is left is a query as it was
- * typed, with all places in it, and the words around a filter are still apart. */
+/* A filter is an operand of NOT only: it holds for the whole query and cannot be an alternative.
+ * Its text is replaced by spaces of the same length, so that places in the query stay as they were
+ * typed, and the words around a filter stay apart. */
 quipu_status qp_search_query_read(qp_search_query *query, quipu_str text, quipu_error *reterr)
 {
     const char *at = query->clean;

@@ -103,8 +103,8 @@ typedef struct session_create {
     qp_live live;             /* the result when `want` is given */
 } session_create;
 
-/* Inserts the session with its first messages and its first state, in the open transaction. What
- * the messages say of the session (qp_header) goes into the INSERT itself, so that the row is
+/* Inserts the session with its first messages and its first state, in the open transaction. The
+ * counts and totals of the messages (qp_header) go into the INSERT itself, so that the row is
  * written once. The cap comes last: it may delete some of the messages that were just stored. */
 static quipu_status session_insert(session_create *create, ent_db *db, quipu_arena *scratch,
                                    quipu_time now, quipu_error *reterr)
@@ -238,7 +238,7 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
 quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_fn work, void *ctx,
                                   quipu_error *reterr)
 {
-    quipu_error error = {.status = QUIPU_OK}; /* that a session expired is no error of the call */
+    quipu_error error = {.status = QUIPU_OK}; /* an expired session is not an error of the call */
     quipu_status status;
 
     within->creates = true;

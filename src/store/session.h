@@ -33,9 +33,9 @@ quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now);
 QUIPU_MUST_USE quipu_status qp_session_ttl(const quipu_store *store, int64_t given,
                                            ent_opt_int *ret_ttl, quipu_error *reterr);
 
-/* A write whose work creates the session of within->session when it is missing. To replace an
- * expired session concerns its forks: where the work answers QUIPU_EXPIRED, it is repeated as the
- * only writer. */
+/* A write whose work creates the session of within->session when it is missing. Replacing an
+ * expired session changes its forks, too: when the work returns QUIPU_EXPIRED, it is repeated as
+ * the only writer. */
 QUIPU_MUST_USE quipu_status qp_session_write_new(quipu_store *store, qp_call *within,
                                                  qp_work_fn work, void *ctx, quipu_error *reterr);
 

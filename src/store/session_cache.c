@@ -322,9 +322,10 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
     }
 }
 
-/* What an optimistic append relied on. The UPDATE fails where any of it is different. Of a session
- * with messages that the search index lacks it relies on nothing of the index, which other programs
- * bring up to date all the time: its own message is one more, and so it writes the mark again. */
+/* What an optimistic append relied on. The UPDATE fails where any of it is different. When the
+ * search index lacks messages of the session, the append does not rely on the index's watermark,
+ * which other programs bring up to date all the time: its own message is one more, and so it writes
+ * the mark again. */
 static qp_session_where session_cache_must_match(const qp_session *row)
 {
     qp_session_where where = {.id = ent_eq(row->id),

@@ -55,7 +55,7 @@ QUIPU_MUST_USE quipu_status qp_session_cache_begin_locked(qp_session_cache *cach
                                                           quipu_error *reterr);
 
 /* The row of a session as the open transaction sees it, all appends so far included; NULL when
- * there is none. Of a text that an append set since the row was read, it only says that it is
+ * there is none. For a text that an append set since the row was read, it only says that it is
  * there; the head of the hash chain it has. Pins the row. Valid until the row changes or the
  * transaction ends. */
 QUIPU_MUST_USE quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str key,

@@ -1,15 +1,14 @@
 /* Removing sessions: one, one with its forks, and those whose time has passed.
  *
- * Owns: what belongs to a session beside its messages and its row (state, ids of state events,
- * memories, the log of what was sent), and in which order all of it is removed. Messages and rows
- * are fork_release.c's.
- * Called by: the public calls below; qp_session_remove() also by session.c, fork.c and src/import
- * for an expired session that is replaced, and by state_child.c for a child session that is done.
- * Transactions: everything runs in a transaction of the commit group that is exclusive or has
- * locked the session's row and its family, so that writers of other sessions go on; the public
- * calls are exempt from the size cap, because a file that is full must be able to shrink.
- * On return: the session is gone, or hidden: when forks share its messages, or while its messages
- * are purged (purge.h). The feed has recorded it, and its uid is among the removals. */
+ * Owns: the rows of a session beside its messages (state, ids of state events, memories, the log of
+ * what was sent), and the order in which all of it is removed. Messages and rows are
+ * fork_release.c's. Called by: the public calls below; qp_session_remove() also by session.c,
+ * fork.c and src/import for an expired session that is replaced, and by state_child.c for a child
+ * session that is done. Transactions: everything runs in a transaction of the commit group that is
+ * exclusive or has locked the session's row and its family, so that writers of other sessions go
+ * on; the public calls are exempt from the size cap, because a file that is full must be able to
+ * shrink. On return: the session is gone, or hidden: when forks share its messages, or while its
+ * messages are purged (purge.h). The feed has recorded it, and its uid is among the removals. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -26,8 +25,8 @@
 #include "store/store.h"
 #include "store/usage.h"
 
-/* Delete observations and reflections by the key, which is how they refer to a session: there may
- * be some of a session that is gone. What the store keeps about observing it goes along. */
+/* Delete observations and reflections by the key, which is how they refer to a session: a session
+ * that is gone may have left some. Its scope and its jobs are deleted, too. */
 static quipu_status session_delete_memories(const quipu_store *store, ent_db *db, quipu_str key,
                                             quipu_error *reterr)
 {
@@ -119,9 +118,9 @@ quipu_status qp_session_remove(quipu_store *store, ent_db *db, const qp_session 
     quipu_status status = session_delete_belongings(store, db, row, reterr);
 
     assert(ent_depth(db) > 0);
-    /* What was kept of the session, a head or an export, is then known to be deleted, not lost;
-     * both have sessions without a hash, too. Upsert: an import may have brought back what was
-     * deleted before. */
+    /* A check against a head or an export that was kept then reports the session as deleted, not as
+     * lost; both name sessions without a hash, too. Upsert: an import may have brought back what
+     * was deleted before. */
     if (status == QUIPU_OK) {
         status = qp_removal_upsert(db, NULL, &removal, QP_REMOVAL_ON_KEY, NULL, reterr);
     }
@@ -221,7 +220,7 @@ quipu_status qp_session_remove_tree(quipu_store *store, ent_db *db, quipu_arena 
                               : status;
 }
 
-/* Deleting twice is no failure: without a session there may still be memories of its key. */
+/* Deleting twice succeeds: without a session there may still be memories of its key. */
 static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -316,7 +315,7 @@ static quipu_status session_delete_run(session_delete_call *delete, qp_call *wit
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* In a local store. What is left of long sessions is removed afterwards. */
+/* Deletes in a local store. The rest of long sessions is removed afterwards. */
 static quipu_status session_delete_here(session_delete_call *delete, qp_call *within,
                                         quipu_error *reterr)
 {
@@ -324,7 +323,7 @@ static quipu_status session_delete_here(session_delete_call *delete, qp_call *wi
 
     if (status == QUIPU_OK) {
         assert(delete->removed >= 0);
-        /* The session is gone already. What fails here is left to later calls. */
+        /* The session is gone already. A failure here leaves the rest to later calls. */
         qp_purge_after(delete->store, within, QUIPU_DELETE_BATCHES);
     }
     quipu_arena_free(&delete->arena);
@@ -494,7 +493,7 @@ static quipu_status session_delete_sweep_step(session_delete_sweep *sweep, const
     if (status != QUIPU_OK || sweep->none) {
         return status;
     }
-    /* None of them where the engine locks no rows: a batch without names is exclusive. */
+    /* Where the engine locks no rows, the list is empty, and a batch without names is exclusive. */
     within.sessions = sweep->keys;
     within.session_count = sweep->count;
     within.family = true;
@@ -503,8 +502,8 @@ static quipu_status session_delete_sweep_step(session_delete_sweep *sweep, const
                           sweep, reterr);
 }
 
-/* What these and earlier removals left, also in a store that has recorded none. A sweep that has
- * removed sessions has succeeded: the rest is for the next one. */
+/* Removes what these and earlier deletes left, also in a store that has recorded no removal. A
+ * sweep that has removed sessions has succeeded: the rest is for the next one. */
 static quipu_status session_delete_purge(quipu_store *store, const qp_call *call, int64_t removed,
                                          quipu_error *reterr)
 {
@@ -519,7 +518,7 @@ static quipu_status session_delete_purge(quipu_store *store, const qp_call *call
 }
 
 /* Batch after batch, each in a transaction of its own, so that writers get their turn in between. A
- * deadline that passes after the first batch is no failure: the next sweep goes on. */
+ * deadline that passes after the first batch is not an error: the next sweep goes on. */
 quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *call,
                                int64_t *ret_removed, quipu_error *reterr)
 {

@@ -295,9 +295,10 @@ static qp_session session_list_place(quipu_time at, int64_t id)
     return (qp_session){.updated_at = at, .id = id};
 }
 
-/* Newest first. What a scan has not reached changed no later than where it ended: rows that are
- * newer than that are final. Where it ended among the rounded rows of a minute, the rest of them is
- * older than `limit` rows that were read, and the scan goes on behind them, with the exact rows. */
+/* Newest first. Rows that a scan has not reached changed no later than the place where it ended, so
+ * rows newer than that place are final. Where it ended among the rounded rows of a minute, the rest
+ * of them is older than `limit` rows that were read, and the scan goes on behind them, with the
+ * exact rows. */
 static quipu_status session_list_newest(session_list_rows *rows, ent_db *db, quipu_arena *arena,
                                         const qp_session_query *query, quipu_error *reterr)
 {
@@ -484,7 +485,7 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
     }
 }
 
-/* Finds the session whose forks are listed. One that has expired has its forks still. */
+/* Finds the session whose forks are listed. An expired session still has its forks. */
 static quipu_status session_list_parent(session_list_call *call, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {

@@ -122,7 +122,7 @@ quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_sessi
         qp_state_where where = state_place(store->tenant, row, change->scope);
 
         if (change->value.p == NULL) {
-            /* To remove a key that is not there is no failure. */
+            /* Removing a key that does not exist succeeds. */
             where.name = ent_eq(change->name);
             status = qp_state_delete(db, &where, NULL, reterr);
             continue;
@@ -160,7 +160,7 @@ quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db, const
         qp_state_query query = {.where = state_place(store->tenant, row, (qp_scope)scope)};
         qp_state_list list = {0};
 
-        /* What other sessions have set since keeps their names. */
+        /* Keys that other sessions have set since keep those sessions as their authors. */
         query.where.set_in = ent_eq(row->key);
         status = qp_state_find(db, &arena, &query, &list, reterr);
         for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {

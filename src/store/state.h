@@ -1,6 +1,6 @@
 /* State in scopes: one row a key, changed in the transaction of the append that brings the change.
- * Also the reading of a session together with its state, from one snapshot. Of what lies below the
- * store nothing shows here: the ADK room includes it. */
+ * Also the reading of a session together with its state, from one snapshot. This header shows
+ * nothing of the rooms below the store, because the ADK room includes it. */
 #ifndef QP_STORE_STATE_H
 #define QP_STORE_STATE_H
 
@@ -8,7 +8,7 @@
 
 #define QP_STATE_EVENTS_MAX 64  /* ids of state-only events that a session remembers */
 #define QP_STATE_NAME_MAX 1024  /* bytes of a key */
-#define QP_STATE_SET_BY_MAX 256 /* bytes of who set it; a longer author is cut */
+#define QP_STATE_SET_BY_MAX 256 /* bytes of the author that set it; a longer one is cut */
 
 typedef enum qp_scope { QP_SCOPE_APP = 1, QP_SCOPE_USER, QP_SCOPE_SESSION } qp_scope;
 
@@ -36,7 +36,7 @@ QUIPU_MUST_USE quipu_status qp_store_check_here(quipu_store *store, const char *
 /* ---- appending --------------------------------------------------------------------------------
  */
 
-/* What an append brings beside messages. */
+/* The part of an append beside its messages. */
 typedef struct qp_append_also {
     qp_state_items changes;
     bool made;    /* the messages were made out of parsed JSON: QP_MESSAGES_PARSED */
@@ -97,7 +97,7 @@ QUIPU_MUST_USE quipu_status qp_live_create(quipu_store *store, const qp_live_new
 /* Sessions of an app, or of one of its users, with their state, in no order; expired ones are left
  * out. `history->messages` is empty. */
 typedef struct qp_live_list {
-    qp_live *items; /* `history` of an item is no result of its own: never free it */
+    qp_live *items; /* `history` of an item is not a result of its own: never free it */
     size_t count;
 } qp_live_list;
 

@@ -1,5 +1,5 @@
-/* The end of a child session: what it leaves on its parent and what becomes of it, in one
- * transaction. Of what lies below the store nothing shows here. */
+/* The end of a child session, in one transaction: its messages and state go to the parent, and it
+ * is marked or removed. This header shows nothing of the rooms below the store. */
 #ifndef QP_STORE_STATE_CHILD_H
 #define QP_STORE_STATE_CHILD_H
 

@@ -15,11 +15,12 @@ QUIPU_MUST_USE quipu_status qp_state_check(qp_state_items changes, int64_t bytes
                                            quipu_error *reterr);
 
 /* The changes of a caller in this room's form, in the arena; their texts are borrowed.
- * QUIPU_MISUSE: a scope is none. */
+ * QUIPU_MISUSE: a scope is not in the enum. */
 QUIPU_MUST_USE quipu_status qp_state_given(const quipu_state_changes *given, quipu_arena *arena,
                                            qp_state_items *ret_changes, quipu_error *reterr);
 
-/* Who changes state: the author of an event, and its message; 0: it is none. */
+/* The author of a change of state, and the number of its message; 0 when the event is not a
+ * message. */
 typedef struct qp_state_origin {
     quipu_str author; /* may be absent */
     int64_t seq;
@@ -31,8 +32,8 @@ QUIPU_MUST_USE quipu_status qp_state_apply(const quipu_store *store, ent_db *db,
                                            const qp_session *row, qp_state_items changes,
                                            const qp_state_origin *origin, quipu_error *reterr);
 
-/* State of the app and of the user that the session set last: it stays, and does not say any more
- * who set it. For a session that goes. */
+/* For a session that is deleted: the state of app and user that it set last stays, without its
+ * author. */
 QUIPU_MUST_USE quipu_status qp_state_forget_session(const quipu_store *store, ent_db *db,
                                                     const qp_session *row, quipu_error *reterr);
 

@@ -233,7 +233,7 @@ typedef struct state_live_search {
     qp_state_items shared; /* state of the app and of the user */
 } state_live_search;
 
-/* What sessions of one user share, read once: the query sorts by user. */
+/* The state that sessions of one user share is read once: the query sorts by user. */
 static quipu_status state_live_shared(state_live_search *search, ent_db *db, const qp_session *row,
                                       quipu_error *reterr)
 {
@@ -253,7 +253,7 @@ static quipu_status state_live_shared(state_live_search *search, ent_db *db, con
                               : status;
 }
 
-/* One session of the list. `history` and its header lie in the caller's arena: they are no results
+/* One session of the list. `history` and its header lie in the caller's arena: they are not results
  * of their own, and nobody frees them. */
 static quipu_status state_live_one(state_live_search *search, ent_db *db, const qp_session *row,
                                    qp_live *ret, quipu_error *reterr)
@@ -297,7 +297,7 @@ static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *s
     if (search->user_id.p != NULL) {
         query.where.user_id = ent_eq(search->user_id);
     }
-    /* What a run before has put into the arena stays there, and nobody sees it. */
+    /* Texts that an earlier run put into the arena stay there, unused. */
     search->list = (qp_live_list){NULL, 0};
     search->known = false;
     status = qp_session_find(db, search->arena, &query, &rows, reterr);

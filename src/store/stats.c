@@ -28,8 +28,8 @@ typedef struct stats_call {
     quipu_stats stats; /* the result */
 } stats_call;
 
-/* Adds one session. Only rows are read: counts and totals stand in them. What search has still to
- * index is what lies behind the watermark and was not deleted. */
+/* Adds one session. Only rows are read: counts and totals stand in them. Search still has to index
+ * the messages behind the watermark that were not deleted. */
 static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
 {
     assert(row->key.p != NULL); /* the query leaves hidden sessions out */
@@ -49,8 +49,8 @@ static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
             row->next_seq - 1 - (row->indexed_seq > gone ? row->indexed_seq : gone);
         stats->unindexed += left > 0 ? left : 0;
     }
-    /* Of equal sessions the first one in the scan counts. An adopted file may hold longer keys than
-     * fit. */
+    /* Among equally large sessions, the first in the scan counts. An adopted file may hold longer
+     * keys than fit. */
     if (row->message_count > stats->largest_messages && row->key.n <= QUIPU_KEY_MAX) {
         stats->largest_messages = row->message_count;
         memcpy(stats->largest_key, row->key.p, row->key.n);
@@ -168,7 +168,7 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     return status == QUIPU_OK && !call->is_quick ? stats_artifacts(call, db, reterr) : status;
 }
 
-/* What is counted in this process, not in the file: other processes have figures of their own. */
+/* Counters of this process, not of the file: other processes have their own. */
 static void stats_connections(quipu_store *store, quipu_stats *stats)
 {
     assert(stats->readers == 0 && stats->commits == 0);
@@ -185,7 +185,7 @@ static void stats_connections(quipu_store *store, quipu_stats *stats)
     }
 }
 
-/* What the caller asks for. */
+/* Reads the caller's options. */
 static quipu_status stats_options(const quipu_stats_options *given, bool *ret_quick,
                                   quipu_error *reterr)
 {

@@ -183,7 +183,7 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     return QUIPU_OK;
 }
 
-/* Nothing but the numbers of the options is kept: everything else is the server's. */
+/* Only the numbers of the options are kept: everything else is the server's. */
 quipu_status qp_store_new_remote(const qp_remote *remote, const quipu_open_options *options,
                                  quipu_store **ret_store, quipu_error *reterr)
 {
@@ -635,7 +635,7 @@ quipu_status qp_row_optional(quipu_status status, const quipu_error *error, quip
                                                            : qp_error_pass(reterr, error);
 }
 
-/* The row as it is, also of a session that has expired; NULL when there is none. */
+/* Reads the row, also of an expired session; NULL when there is no such session. */
 quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
                                quipu_str key, const qp_session **ret_row, quipu_error *reterr)
 {

@@ -83,8 +83,8 @@ bool qp_store_pools(const quipu_store *store);
 
 /* Run `work` from one snapshot, or in a transaction of the commit group. The work may run more than
  * once, each time from the beginning: it sets its outputs anew at its start, and allocates in its
- * scratch arena only what may be freed when it returns. Nothing that a failed work did is stored.
- * QUIPU_BUSY, QUIPU_CANCELLED, what the work returns, and for a write QUIPU_UNKNOWN. */
+ * scratch arena only what may be freed when it returns. A failed work stores nothing. QUIPU_BUSY,
+ * QUIPU_CANCELLED, what the work returns, and for a write QUIPU_UNKNOWN. */
 QUIPU_MUST_USE quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work,
                                           void *ctx, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work,
@@ -122,8 +122,8 @@ quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error);
 QUIPU_MUST_USE quipu_status qp_row_optional(quipu_status status, const quipu_error *error,
                                             quipu_error *reterr);
 
-/* A session's row in the arena, or NULL when there is none, which is no failure here. Expired
- * sessions are found as well; hidden ones have no key and are not. Expects an open transaction. */
+/* Reads a session's row into the arena. A missing session is QUIPU_OK with NULL. Expired sessions
+ * are found as well; hidden ones have no key and are not. Expects an open transaction. */
 QUIPU_MUST_USE quipu_status qp_session_lookup(const quipu_store *store, ent_db *db,
                                               quipu_arena *arena, quipu_str key,
                                               const qp_session **ret_row, quipu_error *reterr);

@@ -309,7 +309,7 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
         status = history != NULL ? tail_follow(tail, end_ns, call, within.cancel, history, reterr)
                                  : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a batch");
     }
-    /* No message in time is no failure: *ret_batch is NULL then. */
+    /* When no message arrives in time, the call succeeds, and *ret_batch is NULL. */
     if (history != NULL && (status != QUIPU_OK || history->pub.messages.count == 0)) {
         quipu_free(&history->pub);
         history = NULL;
@@ -342,8 +342,9 @@ void quipu_tail_close(quipu_tail *tail)
 /* ---- one wait for many tails -------------------------------------------------------------------
  */
 
-/* Numbers are the signal's counts plus 1: 0 is that of a caller who has none. The first call makes
- * the store a listener of its own until its end, so that commits between two waits are counted. */
+/* Numbers are the signal's counts plus 1: 0 means that the caller has none yet. The first call
+ * makes the store a listener of its own until its end, so that commits between two waits are
+ * counted. */
 quipu_status quipu_change_wait(quipu_store *store, int64_t seen, int64_t timeout_ms,
                                const quipu_call_options *call, int64_t *ret_seen,
                                quipu_error *reterr)

@@ -26,8 +26,8 @@ static bool tool_calls_is_tail(char byte)
     return ((unsigned char)byte & 0xc0u) == 0x80u;
 }
 
-/* Whether an output stands in the content where the one before it ended. One that begins inside of
- * a UTF-8 character is no text of its own, and could not be read back as one.
+/* Whether an output stands in the content where the one before it ended. An output that begins
+ * inside of a UTF-8 character is not valid text alone and could not be read back.
  *
  *   content "aabcc", outputs of three calls "aa", "b", "cc": *at is 2, 3 and 5 behind them */
 static bool tool_calls_follows(quipu_str content, size_t *at, quipu_str output)
@@ -96,9 +96,9 @@ static quipu_status tool_calls_piece(qp_json_node call, quipu_str name, quipu_ar
     return QUIPU_OK;
 }
 
-/* What the calls of a column count; in *ret_outputs what their outputs do, which the caller adds
- * unless the content is made of them. The arena is reset after each call: texts are only
- * counted. */
+/* Estimates the tokens of a column's calls. *ret_outputs gets the tokens of their outputs, which
+ * the caller adds unless the content is made of them. The arena is reset after each call: texts are
+ * only counted. */
 static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int64_t *ret_tokens,
                                      int64_t *ret_outputs, bool *ret_shared)
 {
@@ -319,8 +319,8 @@ static quipu_status tool_calls_output(qp_json_node call, quipu_arena *arena, qui
     return content->n > 0 ? quipu_arena_copy(arena, *ret, ret) : QUIPU_OK;
 }
 
-/* One element of the array. What Lango left out is empty, not absent, but for the output: a call
- * without one has not been answered. */
+/* One element of the array. A member that Lango left out is empty, not absent, except the output: a
+ * call without an output has not been answered. */
 static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_str *content,
                                    quipu_tool_call *ret)
 {
@@ -369,7 +369,7 @@ static quipu_status tool_calls_open(quipu_str json, qp_json_doc *doc, quipu_aren
     if (qp_json_kind_of(root) != QP_JSON_ARRAY && qp_json_kind_of(root) != QP_JSON_NULL) {
         return QUIPU_CORRUPT;
     }
-    /* Of null there are none. */
+    /* The column may hold null, which counts as no calls. */
     *ret_count = qp_json_count(root);
     if (*ret_count > 0) {
         *ret_items = qp_arena_take(arena, *ret_count * item_size);
@@ -436,7 +436,7 @@ static bool tool_calls_head_has(qp_json_node call, quipu_str name, bool empty)
 }
 
 /* Reads only what the pairing rule needs: inputs and outputs, which may be large, are not copied.
- * Entries without either are no items, so that there may be fewer items than elements. */
+ * Entries without either are not items, so that there may be fewer items than elements. */
 quipu_status qp_tool_calls_items(quipu_str json, bool answers, qp_json_doc *doc, quipu_arena *arena,
                                  qp_tool_item **ret_items, size_t *ret_count)
 {

@@ -14,8 +14,8 @@
 #include "base/jsonw.h"
 #include "base/tool_pair.h"
 
-/* What a JSON column may hold: escapes make a text six times as long as the message that was within
- * its limit, so the parser's own default would refuse to read what was stored. */
+/* Limits of a JSON column: escapes make a text six times as long as the message that was within its
+ * limit, so the parser's own default would refuse to read what was stored. */
 #define QP_COLUMN_LIMITS                                                                           \
     ((const qp_json_limits){.size_max = QP_JSON_SIZE_CAP, .depth_max = QP_JSON_DEPTH_MAX})
 
@@ -23,7 +23,7 @@
  * own; outputs that are the content count once. */
 int64_t qp_tool_calls_estimate(quipu_str content, quipu_tool_calls calls);
 
-/* The same out of a column. `json` may be absent; whatever is no array of objects counts nothing.
+/* The same out of a column. `json` may be absent; anything but an array of objects counts 0.
  * QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json,
                                                  int64_t *ret_tokens);
@@ -61,8 +61,9 @@ QUIPU_MUST_USE quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str 
 
 /* ---- for the pairing rule -------------------------------------------------------------------- */
 
-/* What one entry of a message is: a response by its output, or because its message answers; a call
- * by its arguments. An entry with neither says nothing to a model and pairs with nothing. */
+/* The kind of one entry of a message. It is a response when it has an output or its message is an
+ * answer; it is a call when it has arguments. An entry with neither is not shown to a model and
+ * pairs with nothing. */
 QP_INLINE qp_tool_item_kind qp_tool_call_kind(bool answers, bool has_input, bool has_output)
 {
     return answers || has_output ? QP_TOOL_RESPONSE : has_input ? QP_TOOL_CALL : QP_TOOL_NOTHING;

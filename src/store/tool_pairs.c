@@ -193,7 +193,7 @@ static bool tool_pairs_back(void *ctx, const qp_message *row)
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
         return true;
     }
-    /* Summaries are no part of the view, and do not count. */
+    /* Summaries are not part of the view, and do not count. */
     pairs->looked++;
     pairs->status = tool_pairs_take(pairs, row, true);
     if (pairs->status == QUIPU_OK && !qp_message_answers(row)) {

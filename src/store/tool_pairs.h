@@ -8,13 +8,13 @@
 #include "base/tool_pair.h"
 #include "store/fork_chain.h"
 
-/* What is known about the messages around a place. */
+/* The messages around a place, as a scan has seen them. */
 typedef struct qp_pairs {
     qp_tool_item *buffer; /* items at `start`: messages are read in both directions */
     size_t start;
     size_t count; /* of the messages from `low` on, oldest first, paired */
     size_t capacity;
-    int64_t *places; /* read backwards: numbers of messages that are no answers, newest first */
+    int64_t *places; /* read backwards: numbers of messages that are not answers, newest first */
     size_t place_count;
     size_t place_capacity;
     quipu_arena arena; /* texts of the items */

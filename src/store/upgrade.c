@@ -45,8 +45,8 @@ quipu_status qp_upgrade_layout(ent_db *db, const ent_step *again, ent_migrate_re
     return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
 }
 
-/* What the verification found, besides the search index: it holds nothing that the messages do
- * not. */
+/* The findings of the verification, except those of the search index, which can be built again from
+ * the messages. */
 typedef struct upgrade_problems {
     int64_t count;
     char first[UPGRADE_TEXT_SIZE];
@@ -121,7 +121,7 @@ static quipu_status upgrade_checksums(quipu_store *store, const quipu_call_optio
     return status;
 }
 
-/* What the caller wants changed, checked. */
+/* The caller's changes, checked. */
 static quipu_status upgrade_read(const quipu_store_patch *patch, quipu_store_patch *ret,
                                  quipu_error *reterr)
 {

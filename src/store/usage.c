@@ -1,4 +1,4 @@
-/* What answers used: totals that move with the messages, the rows where a day or a model begins,
+/* The usage of answers: totals that move with the messages, the rows where a day or a model begins,
  * and the sums over both.
  *
  * Owns the rows of entity Usage; usage.h has the picture. The first half is called where messages
@@ -105,7 +105,7 @@ quipu_status qp_usage_remove(ent_db *db, int64_t session_number, quipu_error *re
                            reterr);
 }
 
-/* What qp_usage_write() can have written, for rows of a file or an export. */
+/* Whether qp_usage_write() can have written this row of a file or an export. */
 bool qp_usage_sound(const qp_usage *row, int64_t next_seq)
 {
     assert(row != NULL);
@@ -135,7 +135,7 @@ typedef struct usage_call {
     size_t capacity;         /* of `rows` */
 } usage_call;
 
-/* What one span used, or one session in all. */
+/* The usage of one span, or of a whole session. */
 typedef struct usage_span {
     quipu_str key;    /* of the session; absent when rows are not by session */
     quipu_str model;  /* as the provider named it; absent when not by model */
@@ -257,7 +257,7 @@ static quipu_status usage_session(usage_call *call, ent_db *db, const qp_session
 {
     const qp_usage_query query = {.order = {QP_USAGE_BY_SEQ(ASC)},
                                   .where = {.session_number = ent_eq(row->id)}};
-    /* 0 is no bound. */
+    /* 0 means no bound. */
     const int64_t to_day = call->query.to_day == 0 ? INT64_MAX : call->query.to_day;
     const int64_t from_day = call->query.from_day == 0 ? INT64_MIN : call->query.from_day;
     quipu_arena arena = QUIPU_ARENA_INIT;

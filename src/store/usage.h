@@ -1,4 +1,4 @@
-/* What answers used: the tokens that providers reported, summed up as messages are stored.
+/* The usage of answers: the tokens that providers reported, summed up as messages are stored.
  *
  * A session's row has the totals of all its answers. A row of entity Usage stands where its answers
  * come to another day or another model, with the totals of all before:

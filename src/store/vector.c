@@ -20,8 +20,8 @@ static_assert((int64_t)QUIPU_EMBED_DIMENSIONS_MAX * VECTOR_VALUE_MAX * VECTOR_VA
  */
 
 /* Scales to the largest value, since only the direction counts, and rounds half away from zero. A
- * value that is no number would make every similarity one: the message is then refused. A vector of
- * zeros stays one and is similar to nothing. */
+ * NaN would make every similarity NaN, so such a vector is refused. A vector of zeros stays one and
+ * is similar to nothing. */
 bool qp_vector_make(const float *values, size_t count, int8_t *ret_vector)
 {
     double largest = 0;

@@ -72,7 +72,7 @@ QUIPU_MUST_USE quipu_status qp_vector_is_due(const quipu_store *store, ent_db *d
                                              quipu_error *reterr);
 
 /* Claim the filling of the session `key` when something is pending or, when the key is absent, the
- * one that waits longest. Of *ret_work uid and generation are not set. */
+ * one that waits longest. uid and generation of *ret_work are not set. */
 QUIPU_MUST_USE quipu_status qp_vector_claim(quipu_store *store, const qp_call *call,
                                             const quipu_memory_options *options, quipu_str key,
                                             quipu_arena *arena, qp_memory_work *ret_work,

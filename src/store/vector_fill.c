@@ -1,5 +1,5 @@
-/* What a worker does in the store to fill sessions with vectors: claim one, commit what an embedder
- * made, and put the vectors of an earlier model away. vector.h has the picture.
+/* The store's part of filling sessions with vectors: claim a session, commit the vectors that an
+ * embedder made, and remove those of an earlier model. vector.h has the picture.
  *
  * Owns the jobs whose kinds begin with QP_VECTOR_KIND: one a session and model, whose first_seq is
  * the watermark. Called by src/memory/embed.c. Claim, commit and replace are exclusive transactions
@@ -37,8 +37,8 @@ quipu_str qp_vector_kind(quipu_str model, char text[QP_VECTOR_KIND_SIZE])
 /* ---- what is pending --------------------------------------------------------------------------
  */
 
-/* One session and one model. What a session shares with its ancestors is theirs to fill: a
- * vector is stored once, at the session that holds the message. */
+/* One session and one model. A vector is stored once, at the session that holds the message, so
+ * that a session's shared messages are filled by its ancestors' jobs. */
 typedef struct vector_fill_range {
     int64_t first; /* behind the watermark... */
     int64_t last;  /* ...up to the last message; below first: nothing is pending */
@@ -46,8 +46,8 @@ typedef struct vector_fill_range {
 } vector_fill_range;
 
 /* Reads it, in the caller's transaction: what is behind this model's watermark, and whether another
- * model was here. A session has a handful of jobs. Of an expired one nothing
- * is pending: a sweep removes it. */
+ * model was here. A session has a handful of jobs. An expired session has nothing pending: a sweep
+ * removes it. */
 static quipu_status vector_fill_pending(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                         const qp_session *row, quipu_str kind,
                                         vector_fill_range *ret, quipu_error *reterr)
@@ -135,8 +135,8 @@ static quipu_status vector_fill_make_due(const vector_fill_claim *claim, ent_db 
                : status;
 }
 
-/* What a claimed job is about. One whose session is gone is removed with all that the store keeps
- * about it; one without anything to do becomes idle. */
+/* Reads the session of a claimed job. A job whose session is gone is removed with its vectors; a
+ * job with nothing to do becomes idle. */
 static quipu_status vector_fill_begin(vector_fill_claim *claim, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {

@@ -15,11 +15,10 @@
  *    indexed_seq         the messages; the index has their words, no others (search_engine.h)
  *    hidden              holds no value of its own, has a fork or is purged
  *
- * Owns: what a sound session is.
- * Called by: quipu_store_verify(); qp_verify_session() also by imports before they commit.
- * Transactions: reads only. A short snapshot for each session, so that a long check neither blocks
- * writers nor keeps the log from being truncated.
- * On return: the caller's function has got every problem; a problem is no failure of the call. */
+ * Owns: what a sound session is. Called by: quipu_store_verify(); qp_verify_session() also by
+ * imports before they commit. Transactions: reads only. A short snapshot for each session, so that
+ * a long check neither blocks writers nor keeps the log from being truncated. On return: the
+ * caller's function has got every problem; a problem is not an error of the call. */
 #include "store/verify.h"
 
 #include <assert.h>
@@ -57,7 +56,7 @@ bool qp_findings_any(const qp_findings *findings)
     return false;
 }
 
-/* A text may quote a damaged value: what is no UTF-8 in it is shown as '?'. */
+/* A text may quote a damaged value: invalid UTF-8 in it is shown as '?'. */
 QUIPU_PRINTF(2, 0)
 static void verify_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, va_list args)
 {
@@ -145,7 +144,7 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
 
     assert(ent_depth(db) > 0);
     findings->base_total = 0;
-    /* A session that is no fork begins with 0 tokens, unless its first messages were removed; a
+    /* A session that is not a fork begins with 0 tokens, unless its first messages were removed; a
      * fork begins with the total at its fork number, if it still shows that message. */
     *ret_known = base == 0 ? row->first_seq == 1 : row->first_seq <= base;
     if (!*ret_known || base == 0) {
@@ -173,7 +172,7 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
     return status;
 }
 
-/* What the walk over a session's messages remembers. It sees every message that the session holds,
+/* The state of the walk over a session's messages. It sees every message that the session holds,
  * also those that only forks still show: these must be readable, but need not be without gaps. */
 typedef struct verify_walk {
     ent_db *db;
@@ -410,7 +409,7 @@ static void verify_watermark(const verify_walk *walk)
     }
 }
 
-/* What its own answers used, and where its newest turn begins. */
+/* Compares the usage of its own answers, and where its newest turn begins. */
 static bool verify_row_answers(const qp_session *row)
 {
     return row->prompt_total >= 0 && row->cached_total >= 0 && row->answer_total >= 0 &&
@@ -430,8 +429,8 @@ static bool verify_row_numbers(const qp_session *row)
            row->token_rule >= 0 && (!row->ttl_ms.has || row->ttl_ms.v >= 1);
 }
 
-/* What the row alone shows: the rules of its fields, and those that calls keep. Only a row that
- * passes is read further: the numbers of another would mislead every other check. */
+/* Checks the row alone: the rules of its fields, and those that calls keep. Only the messages of a
+ * sound row are read: wrong numbers would mislead every other check. */
 static quipu_status verify_row(const qp_session *row, qp_findings *findings, quipu_error *reterr)
 {
     quipu_error error = {0};
@@ -484,8 +483,8 @@ static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *
         status = qp_chain_row(db, &chain, seq, &arena, &message, &error);
     }
     assert(status != QUIPU_OK || !good || message != NULL);
-    /* The row says where the view begins; a message that is no summary there is as wrong as
-     * none. */
+    /* The row says where the view begins; a message there that is not a summary is as wrong as a
+     * missing one. */
     good = good && status == QUIPU_OK && message->mark == QP_MESSAGE_MARK_COMPACTION;
     if (!good && (status == QUIPU_OK || status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND)) {
         qp_findings_add(findings, QUIPU_PROBLEM_VIEW, seq,
@@ -552,8 +551,8 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
     if (status != QUIPU_OK) {
         return status;
     }
-    /* It shows nothing of its parent any more. Of what a hidden session shares only what its forks
-     * reach has to be there, which is theirs to check. */
+    /* It shows no message of its parent any more. A hidden session needs only the shared messages
+     * that its forks reach; the forks' own checks cover these. */
     if (base < row->first_seq || row->key.p == NULL) {
         return QUIPU_OK;
     }
@@ -606,7 +605,7 @@ static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings
     return status;
 }
 
-/* What the row says, compared with what the walk over its messages has seen. */
+/* Compares the row with what the walk over its messages has seen. */
 static quipu_status verify_against(ent_db *db, const verify_walk *walk, quipu_error *reterr)
 {
     const qp_session *row = walk->row;
@@ -846,8 +845,8 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-/* Session after session, until none is left. What is created meanwhile is checked, too, where its
- * number is larger than the walk's. */
+/* Session after session, until none is left. A session that is created meanwhile is checked, too,
+ * when its number is larger than the walk's. */
 static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     verify_next next = {.run = run, .id = INT64_MIN};
@@ -899,8 +898,8 @@ static quipu_status verify_index_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
-/* Runs once, behind all sessions: their repairs decide whether the index is rebuilt in any case,
- * and one whose watermarks are wrong is not compared. */
+/* Runs once, behind all sessions: their repairs decide whether the index is rebuilt in any case. An
+ * index with wrong watermarks is not compared. */
 static quipu_status verify_index(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     bool differs = false;

@@ -13,8 +13,8 @@
 #define QP_PROBLEM_KINDS (QUIPU_PROBLEM_LOST + 1)
 #define QP_PROBLEM_TEXT_SIZE 200
 
-/* What is wrong with one session: the first finding of each kind. Later ones of a kind mostly
- * follow from the first. */
+/* The findings of one session: the first of each kind. Later ones of a kind mostly follow from the
+ * first. */
 typedef struct qp_findings {
     bool has[QP_PROBLEM_KINDS];
     int64_t seq[QP_PROBLEM_KINDS];
@@ -39,7 +39,7 @@ int64_t qp_verify_lowest(const qp_session *row);
 /* Whether anything is wrong. */
 bool qp_findings_any(const qp_findings *findings);
 
-/* Write the text of a problem. A text that is too long is cut; what is no UTF-8 becomes '?'. */
+/* Write the text of a problem. A text that is too long is cut; invalid UTF-8 becomes '?'. */
 void qp_problem_say(char ret_text[QP_PROBLEM_TEXT_SIZE], const char *format, ...)
     QUIPU_PRINTF(2, 3);
 

@@ -23,7 +23,7 @@
 #include "store/import_read.h"
 #include "store/verify.h"
 
-/* What became of a session that was known. */
+/* The fate of a session that the heads name. */
 typedef enum against_what {
     AGAINST_PROVED,   /* nothing up to the message that was known last is lost or changed */
     AGAINST_PRUNED,   /* that message was removed since: there is no hash to compare with */
@@ -59,8 +59,8 @@ static bool against_is_same(const against_run *run, const qp_session *row)
     return row != NULL && memcmp(row->uid.b, run->known.uid.v.b, sizeof(row->uid.b)) == 0;
 }
 
-/* Whether the session is the one that was known, and no older. What is wrong is noted in the
- * run. */
+/* Whether the session is the one that the heads name, and not an older state of it. A finding is
+ * noted in the run. */
 static bool against_is_there(against_run *run, const qp_session *row)
 {
     const qp_session_new *known = &run->known;
@@ -100,7 +100,7 @@ static quipu_status against_hash(against_run *run, ent_db *db, quipu_arena *scra
     run->kind = QUIPU_PROBLEM_HASH;
     run->seq = last;
     if (known->head_hash.p == NULL) {
-        /* Nothing can be lost of a session that had no message. */
+        /* A session that had no message cannot have lost one. */
         run->what = last == 0 ? AGAINST_PROVED : AGAINST_UNHASHED;
         return QUIPU_OK;
     }

@@ -1,15 +1,14 @@
-/* Verify what an engine keeps beside the values of rows:
+/* Verify the data that an engine keeps beside the values of rows:
  *   counters   that number new rows: of sessions and of the feed, and on PostgreSQL of every
  *              shard of sessions. One behind the highest number would give a number out twice
  *   forms      in which values are stored. What has another one is read, and not found
  *
- * Owns: which entities are looked at. What a counter and a form are, is the engine's
- * (qp_maintenance_counters(), qp_maintenance_forms()).
- * Called by: quipu_store_verify(): forms before the rows, whose checks look up by key, counters
- * behind them: a row that a repair removed needs no number.
- * Transactions: a snapshot for each table; a repair is one exclusive transaction, which looks again
- * before and after it mends. Problems are reported outside of both.
- * On return: each problem was reported once, with whether it is mended. */
+ * Owns: which entities are looked at. The engine defines what a counter and a form are
+ * (qp_maintenance_counters(), qp_maintenance_forms()). Called by: quipu_store_verify(): forms
+ * before the rows, whose checks look up by key, counters behind them: a row that a repair removed
+ * needs no number. Transactions: a snapshot for each table; a repair is one exclusive transaction,
+ * which looks again before and after it mends. Problems are reported outside of both. On return:
+ * each problem was reported once, with whether it is mended. */
 #include "store/verify.h"
 
 #include <assert.h>
@@ -27,7 +26,7 @@ typedef struct counters_kind {
     quipu_status (*mend)(ent_db *db, const ent_entity *entity, quipu_error *reterr);
 } counters_kind;
 
-/* What it finds wrong with one entity. */
+/* The findings of one entity. */
 typedef struct counters_check {
     const counters_kind *kind;
     const ent_entity *entity;

@@ -19,7 +19,8 @@ void qp_hash_walk_at(qp_hash_walk *walk, int64_t seq, quipu_bytes hash);
 void qp_hash_walk_message(qp_hash_walk *walk, const qp_session *row, const qp_message *message,
                           qp_findings *findings);
 
-/* Behind the last one: the head, and what else the row says of the chain. Of a living session. */
+/* Called behind the last message of a living session: checks the head, and the row's other fields
+ * of the chain. */
 void qp_hash_walk_end(const qp_hash_walk *walk, const qp_session *row, qp_findings *findings);
 
 #endif

@@ -107,7 +107,8 @@ typedef struct rows_walk {
 struct rows_table {
     const ent_entity *entity;
     quipu_problem_kind kind; /* of what is wrong with a row */
-    /* What the rules of the fields do not say. Writes a sentence when the row is not sound. */
+    /* Checks what the rules of the fields do not cover. Writes a sentence when the row is not
+     * sound. */
     quipu_status (*check)(rows_walk *walk, const rows_any *row, rows_finding *finding,
                           quipu_error *reterr);
 };
@@ -174,9 +175,9 @@ static quipu_status verify_rows_key(const ent_entity *entity, const void *row, q
 /* ---- tables -----------------------------------------------------------------------------------
  */
 
-/* The session of a number, living or not; NULL when there is none. Rows of one session stand
- * together, so that the last answer is kept. A session that cannot be read is the session walk's
- * finding: *ret_known is false. */
+/* Reads the session of a number, living or not; NULL when it does not exist. Rows of one session
+ * stand together, so that the last answer is kept. A session that cannot be read is the session
+ * walk's finding: *ret_known is false. */
 static quipu_status verify_rows_owner(rows_walk *walk, int64_t number, bool *ret_known,
                                       quipu_error *reterr)
 {
@@ -190,7 +191,7 @@ static quipu_status verify_rows_owner(rows_walk *walk, int64_t number, bool *ret
     }
     walk->owner = NULL;
     walk->session = 0;
-    /* 0 is no session's number: there is none, without a read. */
+    /* No session has the number 0, so that needs no read. */
     if (number != 0) {
         status = qp_session_get(walk->db, &walk->arena, number, &walk->owner, &error);
     }
@@ -356,8 +357,8 @@ static quipu_status verify_rows_artifact(rows_walk *walk, const rows_any *any,
     return status;
 }
 
-/* A blob that no artifact has is removed; one whose bytes are not those of its hash is reported,
- * and so is an artifact that states another size than its bytes have. */
+/* A blob that no artifact has is removed. A blob whose bytes do not have its hash is reported, and
+ * so is an artifact that states another size than its bytes have. */
 static quipu_status verify_rows_blob(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                      quipu_error *reterr)
 {
@@ -447,7 +448,8 @@ static quipu_status verify_rows_session(rows_walk *walk, quipu_str tenant, quipu
 
     assert(walk->db != NULL);
     *ret_known = status != QUIPU_CORRUPT;
-    /* Not known is not missing: callers look at *ret_known before they blame the row. */
+    /* An unknown session is not a missing one: callers check *ret_known before they report the
+     * row. */
     if (!*ret_known) {
         status = QUIPU_NOT_FOUND;
     }
@@ -505,7 +507,7 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     if (status != QUIPU_OK || !known) {
         return status;
     }
-    /* A row of an earlier life of the session is no damage: the next claim takes it over. */
+    /* A row of an earlier life of the session is not damage: the next claim takes it over. */
     counts = owner != NULL && row->session_uid.has &&
              memcmp(row->session_uid.v.b, owner->uid.b, sizeof(owner->uid.b)) == 0;
     if (session && owner == NULL) {
@@ -513,7 +515,7 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
         qp_problem_say(finding->text, "there is a watermark of memory for a session that is not "
                                       "there");
     } else if (!qp_memory_scope_is_sound(row, counts ? owner : NULL)) {
-        /* What is not about the session that is there says nothing of its messages. */
+        /* A row of another session's life says nothing of this session's messages. */
         finding->marks = counts && qp_session_is_sound(owner);
         finding->orphan = !counts;
         qp_problem_say(finding->text,
@@ -525,7 +527,8 @@ static quipu_status verify_rows_scope(rows_walk *walk, const rows_any *any, rows
     return QUIPU_OK;
 }
 
-/* What was sent with a turn. A row that cannot be is removed: the next prompt does without it. */
+/* The log of what was sent with a turn. A row that cannot be sound is removed: the next prompt does
+ * without it. */
 static quipu_status verify_rows_context(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                         quipu_error *reterr)
 {
@@ -581,7 +584,7 @@ static quipu_status verify_rows_vector(rows_walk *walk, const rows_any *any, row
 
 /* A job is derived: one that is damaged, or whose session is not there, is removed and made again
  * when something is due. The scope of a purge is a session's number, that of others its key. A
- * tenant finds its own jobs only, so that one which stands under another is never done. */
+ * tenant finds its own jobs only, so that a job under the wrong tenant is never done. */
 static quipu_status verify_rows_job(rows_walk *walk, const rows_any *any, rows_finding *finding,
                                     quipu_error *reterr)
 {
@@ -709,7 +712,7 @@ static const rows_table verify_rows_tables[] = {
 /* ---- pages ------------------------------------------------------------------------------------
  */
 
-/* Keeps a finding until the snapshot has ended. Texts that are no text are shown as absent. */
+/* Keeps a finding until the snapshot has ended. Texts that are not text are shown as absent. */
 static quipu_status verify_rows_keep(rows_walk *walk, const rows_any *row,
                                      const rows_finding *finding, quipu_error *reterr)
 {
@@ -827,7 +830,7 @@ static quipu_status verify_rows_work(void *ctx, ent_db *db, quipu_arena *scratch
     quipu_status status = ent_begin(db, ENT_READ, reterr);
 
     (void)scratch;
-    /* Of a try before. What lies in `after_arena` is of the page before, and stays. */
+    /* Texts of an earlier try are dropped. `after_arena` belongs to the page before, and stays. */
     quipu_arena_free(&walk->arena);
     walk->db = db;
     walk->count = 0;

@@ -1,4 +1,4 @@
-/* Verify what a session's answers used: each row of usage states the totals before its span, so
+/* Verify the usage of a session's answers: each row of usage states the totals before its span, so
  * that the answers of the span are the difference to the next row, or to the session's totals.
  *
  *    answers     a  a  a | b  b | a  a

@@ -106,7 +106,7 @@ static long pair_weight(const qp_tool_item *items, size_t j, size_t at, bool wai
     if (level == 0 || (level == 1 && (!waits || !pair_is_last_step(items, j, at)))) {
         return 0;
     }
-    /* A call that waits beats others, then the level, then the step when it waits, the place. */
+    /* A call that waits comes first, then the level, then the step when it waits, the place. */
     return (waits ? 100000 : 0) + level * 10000 +
            (waits ? (long)pair_step(items, j) * 100 + order : order) + 1;
 }

@@ -106,7 +106,7 @@ static void event_of_state_needs_its_session_an_id_and_a_digest(void **state)
                          "\"AQIDAQIDAQIDAQIDAQIDAQIDAQIDAQIDAQIDAQIDAQI=\"}\n",
                          &err),
              QUIPU_INVALID);
-    assert_non_null(strstr(err.message, "stands behind its session"));
+    assert_non_null(strstr(err.message, "must follow its session's line"));
     st_create(store, "root");
     mt_learned(path, "root");
     mt_stream stream = mt_export(store, NULL);

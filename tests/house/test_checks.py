@@ -250,6 +250,45 @@ class Words(Tree):
         self.put("docs/a.md", "fine\nwhat it is told\n")
         self.fails("words", "docs/a.md:2")
 
+    def test_the_changelog_and_the_makefile_are_read(self):
+        self.put("CHANGELOG.md", "# 0.2\nIt is told.\n")
+        self.fails("words", "CHANGELOG.md:2")
+        self.put("CHANGELOG.md", "# 0.2\n")
+        self.put("Makefile", "# first\n# of ours\n")
+        self.fails("words", "Makefile:2")
+
+    def test_a_word_with_an_ordinary_meaning_fails_only_where_the_field_has_another(self):
+        self.put("apps/quipu/demo.c", HEAD + 'static const char x[] = "three seats";\n')
+        self.put("src/ent_postgres/x.h", HEAD + '#define X_NEXT "seats taken"\n')
+        self.put("src/model/x.c", HEAD + "int x; /* pieces of an answer, by the wall clock */\n")
+        self.put("tests/base/test_x.c", HEAD + "int nap;\n")
+        self.put("src/store/x.c", HEAD + 'static const char x[] = "lags";\n')
+        self.passes("words")
+        for path, text, say in (
+            ("src/ent_postgres/y.c", "int seat;\n", "writer slots"),
+            ("src/store/y.c", "int y; /* behind the walls */\n", "row-level security"),
+            ("src/ent_postgres/y.c", "int y; /* in pieces */\n", "cursor batches"),
+            ("docs/y.md", "with a nap\n", "backoff"),
+            ("src/store/y.c", "int lags;\n", "index_pending"),
+        ):
+            self.put(path, (HEAD if path.endswith(".c") else "") + text)
+            self.fails("words", path, say)
+            self.put(path, HEAD if path.endswith(".c") else "")
+
+    def test_a_riddle_fails_and_a_sentence_with_a_subject_passes(self):
+        fine = "The caller waits. One of the two is done; ask who waits."
+        self.put("src/base/x.c", HEAD + f"/* {fine} */\n")
+        self.put("README.md", "Of the two, one counts. Who owns it? There is none.\n")
+        self.passes("words")
+        for text in ("Of null there are none.", "One that waits is done.", "Who waits is done.",
+                     "for who has the lock", "0: it is none."):
+            self.put("src/base/x.c", HEAD + f"/* {text} */\n")
+            self.fails("words", "src/base/x.c:2")
+            self.put("src/base/x.c", HEAD)
+            self.put("docs/a.md", f"fine\n{text}\n")
+            self.fails("words", "docs/a.md:2")
+            self.put("docs/a.md", "fine\n")
+
     def test_quoted_texts_of_tests_are_words_of_users(self):
         self.put("tests/base/test_x.c", HEAD + 'static const char x[] = "Tell me";\n')
         self.put("bindings/go/x_test.go", '// The user\'s wish.\nconst x = "tell me"\n')
