@@ -240,7 +240,7 @@ static const char *const bindings_go_types[] = {
     "", "int64", "float64", "bool", "string", "[]byte", "time.Time", "string", "int32", "[]byte"};
 static const char *const bindings_go_calls[] = {"",      "integer", "float", "boolean", "text",
                                                 "bytes", "time",    "uuid",  "label",   "json"};
-/* Of a value that is given as it is; a text that may be absent is so when it is empty. */
+/* How a value is given as it is; an empty text in the place of an optional one is absent. */
 static const char *const bindings_go_puts[] = {"",         "putInteger", "putFloat", "putBoolean",
                                                "putSome",  "putBytes",   "putTime",  "putUUID",
                                                "putLabel", "json"};

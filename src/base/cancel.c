@@ -1,5 +1,5 @@
 /* Cancel flags: one thread sets the flag, the call that was given it checks it. Owns the flag's
- * memory until quipu_cancel_free(), which the program calls when no call uses the flag any more.
+ * memory until quipu_free(), which the program calls when no call uses the flag any more.
  * Needs no lock: the flag is atomic, and there is no other state.
  *
  *   new ─▶ given to calls ─▶ set, by any thread ─▶ each of these calls ends at its next look

@@ -21,8 +21,8 @@
 /* prefix, window, output, budget, cache with ttl, min and step, prices for input, cached, write and
  * output, year and month. Windows, outputs and budgets are tokens, the ttl seconds, prices
  * millionths of a US dollar for a million tokens, the last number the month in which somebody
- * looked: 202508 is August 2025. Of a row that stands for many models, or whose prices nobody has
- * read, it is the month in which the row was written. 0 is "not known" everywhere else: a price of
+ * looked: 202508 is August 2025. A row that stands for many models, or whose prices nobody has
+ * read, has the month in which it was written. 0 is "not known" everywhere else: a price of
  * 0 prices nothing. */
 #define MODEL(name, ...) {{name, sizeof(name) - 1}, __VA_ARGS__}
 

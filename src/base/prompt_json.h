@@ -1,5 +1,5 @@
-/* Prompts as JSON, whole: what quipu_context_make() is asked for and what it answers, as a client of
- * a server sends and reads them. The form is lossless: bytes are base64, and the caller's JSON
+/* Prompts as JSON, whole: what quipu_context_make() is asked for and what it answers, as a client
+ * of a server sends and reads them. The form is lossless: bytes are base64, and the caller's JSON
  * keeps its spelling, because prompts are compared byte for byte. */
 #ifndef QP_BASE_PROMPT_JSON_H
 #define QP_BASE_PROMPT_JSON_H

@@ -37,8 +37,8 @@
 /* Too many to be guessed, so that one SHA-256 without salt and without rounds is enough. */
 #define TOKEN_BITS 256
 #define TOKEN_PREFIX "qpt_"
-/* QUIPU_ACCESS_TOKENS_MAX entries with names and notes of their usual sizes fit many times over; a larger
- * file is not a token file. */
+/* QUIPU_ACCESS_TOKENS_MAX entries with names and notes of their usual sizes fit many times over; a
+ * larger file is not a token file. */
 #define TOKEN_FILE_MAX ((size_t)4 << 20) /* bytes of a token file */
 #define TOKEN_PATH_MAX 4096
 #define TOKEN_NAME_MAX 1024 /* bytes of an app's or a user's name */
@@ -713,7 +713,8 @@ quipu_status quipu_access_token_create(const char *path, const quipu_access_toke
     return status;
 }
 
-/* The result of quipu_access_token_find(): the public list, with its texts in the arena of the head. */
+/* The result of quipu_access_token_find(): the public list, with its texts in the arena of the
+ * head. */
 typedef struct token_result {
     qp_result head;
     quipu_access_token_list pub;

@@ -72,7 +72,7 @@ void qp_batch_move(qp_batch *batch, qp_batch_state to)
     assert(to != QP_BATCH_LOCKED || (batch->shared && batch->group->locks_rows));
     assert(to != QP_BATCH_LOCKED || batch->state != QP_BATCH_LOCKED || batch->count == 1);
     assert(to != QP_BATCH_COMMIT || batch->any);
-    /* Who asks the cache for rows asks the batch that moves here. */
+    /* A work that asks the cache for rows asks the batch that moves here. */
     assert(batch->group->sessions.batch == batch);
     (void)db;
     (void)allowed;

@@ -233,8 +233,8 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
 }
 
 /* LOCKED where the engine can, and then the batch locks the family of an expired session of the
- * same key, too. One that expired after the locks were taken is refused (qp_group_owns_expired()):
- * then the work runs again, EXCLUSIVE. */
+ * same key, too. A session that expired after the locks were taken is refused
+ * (qp_group_owns_expired()): then the work runs again, EXCLUSIVE. */
 quipu_status qp_session_write_new(quipu_store *store, qp_call *within, qp_work_fn work, void *ctx,
                                   quipu_error *reterr)
 {

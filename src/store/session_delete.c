@@ -133,7 +133,7 @@ typedef struct session_delete_call {
     quipu_str key;
     bool tree; /* with all of its forks */
     int64_t removed;
-    /* Of a tree, while others write: the sessions that were there when it was planned. */
+    /* The sessions of a tree that were there when it was planned; others may write meanwhile. */
     quipu_str keys[QUIPU_GROUP_MAX];
     size_t count;      /* 0: there are more than a batch locks */
     quipu_arena arena; /* of the keys */
