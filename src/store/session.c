@@ -364,20 +364,21 @@ static quipu_status session_reuse_ask(session_create *create, const qp_call *cal
 {
     quipu_range header = QUIPU_RANGE_INIT;
     qp_history *own = create->history != NULL ? create->history : qp_history_new();
+    quipu_error error = {0}; /* of one request: only the last one's is the call's */
     quipu_status status =
-        own != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a history");
+        own != NULL ? QUIPU_OK : qp_error_set(&error, QUIPU_NOMEM, "out of memory for a history");
 
     header.flags = QUIPU_RANGE_HEADER;
     /* Read, create where nothing is, and both once more where another client was faster. A key that
      * others create and delete all the time would keep a loop going without end. */
     for (int i = 0; i < 2 && own != NULL; i++) {
-        status = create->history != NULL ? session_ask(create, call, reterr)
+        status = create->history != NULL ? session_ask(create, call, &error)
                                          : qp_history_ask(create->store, call, create->values.key,
-                                                          &header, own, reterr);
+                                                          &header, own, &error);
         if (status != QUIPU_NOT_FOUND && status != QUIPU_EXPIRED) {
             break;
         }
-        status = session_create_ask(create, call, reterr);
+        status = session_create_ask(create, call, &error);
         if (status != QUIPU_EXISTS) {
             break;
         }
@@ -385,7 +386,7 @@ static quipu_status session_reuse_ask(session_create *create, const qp_call *cal
     if (own != NULL && own != create->history) {
         quipu_free(&own->pub);
     }
-    return status;
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
 /* The first half of get-or-create, from a snapshot and without the write lock. QUIPU_NOT_FOUND and

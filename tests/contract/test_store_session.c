@@ -271,6 +271,7 @@ static void get_or_create_creates_once_and_then_gets(void **state)
 
     values.model = QUIPU_STR("one");
     T_OK(t_session_reuse(store, &values, NULL, &first, &created, &err));
+    assert_int_equal(err.status, QUIPU_OK); /* that nothing was there is no failure */
     assert_true(created);
     T_STR(first->session->model, "one");
     st_append_many(store, "k", 2);

@@ -30,7 +30,7 @@ from langgraph.store.base import (
     tokenize_path,
 )
 
-from . import _requests, _rows
+from . import _pages, _requests, _rows
 from ._native import lib
 from ._steps import LOST, Ask, Step, adrive, drive, drop
 from ._store import AsyncStore, Store
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from ._fields import Session
 
-_PAGE = 1000
 _LISTED_MAX = 10_000  # namespaces that are remembered
 _HITS = 1000  # messages that a question is answered with, before they are filtered
 _SYSTEM = 6
@@ -231,27 +230,11 @@ class QuipuStore(BaseStore):
         try:
             yield _requests.get(mark, last=0)
         except LOST:
-            sessions = yield from self._sessions(self._app)
+            sessions = yield from _pages.every(self._app)
             for user in {one.user_id for one in sessions}:
                 yield from self._list(user)
             yield _requests.create(mark, exist_ok=True, app_name=self._names_app, user_id="")
         self._is_listed = True
-
-    def _sessions(self, app: str, user: str | None = None) -> Step[list[Session]]:
-        """The sessions of an app, or of one of its users, the one that changed last first. They
-        are read the other way: one that changes meanwhile comes once more instead of not at all."""
-        found: dict[str, Session] = {}
-        after: str | None = None
-        while True:
-            page = yield _requests.list_(
-                app_name=app, user_id=user, after=after, limit=_PAGE, oldest_first=True
-            )
-            for one in page.sessions:
-                found.pop(one.key, None)
-                found[one.key] = one
-            after = page.next
-            if not after:
-                return [*found.values()][::-1]
 
     def _users(self, prefix: tuple[str, ...]) -> Step[list[str | None]]:
         """The namespaces that begin with a prefix, as users; None for all."""
@@ -259,7 +242,7 @@ class QuipuStore(BaseStore):
             return [None]
         if not self._is_listed:
             yield from self._list_all()
-        found = yield from self._sessions(self._names_app, "/".join(map(_quoted, prefix)))
+        found = yield from _pages.every(self._names_app, "/".join(map(_quoted, prefix)))
         return [one.session_id for one in found]
 
     def _items(self, users: list[str | None]) -> Step[dict[str, Item]]:
@@ -267,7 +250,7 @@ class QuipuStore(BaseStore):
         first."""
         found: dict[str, Item] = {}
         for user in users:
-            sessions = yield from self._sessions(self._app, user)
+            sessions = yield from _pages.every(self._app, user)
             for one in sessions:
                 item = self._item(one)
                 if item is not None:

@@ -23,7 +23,7 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from . import _requests
+from . import _pages, _requests
 from . import _langgraph_rows as rows
 from ._build import no_collection
 from ._errors import Corrupt, NotFound
@@ -50,7 +50,6 @@ _NEAR = 64  # rows; a list that is nearer is read in the same call as the checkp
 _PAGE = 512  # rows of a page of a list
 _ITEM_BYTES = 256  # that a message takes, about
 _BATCH = 4000  # rows of one append
-_SESSIONS = 1000  # of a page
 _LOCKS = 64  # of threads; two that share one wait for each other
 _CACHED_THREADS = 128  # whose newest rows are kept...
 _CACHED_ITEMS = 50_000  # ...and how many messages of their lists
@@ -696,24 +695,13 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def _sessions(self, thread: str | None) -> Step[list[tuple[_Session, int]]]:
         """The sessions of a thread, or of all, with the number of their last message."""
-        found: dict[str, tuple[_Session, int]] = {}
-        after: str | None = None
-        while True:
-            # Oldest first: one that changes meanwhile comes once more instead of not at all.
-            page = yield _requests.list_(
-                app_name=self._app,
-                user_id=thread,
-                after=after,
-                limit=_SESSIONS,
-                oldest_first=True,
-            )
-            for one in page.sessions:
-                session = _Session(self._app, one.user_id, one.session_id[1:])
-                if one.key == session.key:  # else it is another program's
-                    found[one.key] = session, one.next_seq - 1
-            after = page.next
-            if not after:
-                return [*found.values()]
+        found: list[tuple[_Session, int]] = []
+        sessions = yield from _pages.every(self._app, thread)
+        for one in reversed(sessions):
+            session = _Session(self._app, one.user_id, one.session_id[1:])
+            if one.key == session.key:  # else it is another program's
+                found.append((session, one.next_seq - 1))
+        return found
 
     def _cursors(self, config: RunnableConfig | None, bound: str | None) -> Step[list[_Cursor]]:
         if config is None or "thread_id" not in _given(config):
