@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import pathlib
 import sqlite3
 import threading
@@ -22,7 +23,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
 import quipu
-from quipu import _call, _steps, langgraph
+from quipu import _call, _pages, _steps, langgraph
+from quipu import _langgraph_rows as rows_of
 from quipu._native import lib
 from quipu.langgraph import QuipuSaver
 from test_langgraph import config, put, talk, values
@@ -98,7 +100,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
         made.note(op, answer)
         return answer
 
-    monkeypatch.setattr(_steps._call, "run", counting)
+    monkeypatch.setattr(_call, "run", counting)
     return made
 
 
@@ -174,13 +176,13 @@ def test_what_a_cap_removed_is_an_error_and_no_loop(path: pathlib.Path) -> None:
             messages = [*messages, *talk(2, len(messages))]
             at = put(saver, {"messages": messages}, at)
         for one in (saver, QuipuSaver(store)):
-            assert isinstance(in_time(lambda one=one: one.get_tuple(config())), quipu.Corrupt)
+            assert isinstance(in_time(functools.partial(one.get_tuple, config())), quipu.Corrupt)
 
 
 def test_a_top_that_is_missing_is_an_error_and_no_loop(saver: QuipuSaver) -> None:
     put(saver, {"messages": talk(5)})
-    line = langgraph.rows.writes_line(
-        langgraph.Header(90, 1, True), langgraph.Writes("x", "t", "", False, [])
+    line = rows_of.writes_line(
+        rows_of.Header(90, 1, True), rows_of.Writes("x", "t", "", False, [])
     )
     append(saver, line)
     found = in_time(lambda: QuipuSaver(saver.store).get_tuple(config()))
@@ -262,7 +264,7 @@ def test_many_late_writes_and_checkpoints_are_found_in_order(saver: QuipuSaver) 
 
 
 def test_a_thread_that_an_older_version_called_unordered_is_read(saver: QuipuSaver) -> None:
-    rows = langgraph.rows
+    rows = rows_of
     made = grown(saver, 30)
     late = rows.Writes(made[3]["configurable"]["checkpoint_id"], "old", "", False, [])
     late.values.append((0, "late", *saver.serde.dumps_typed(1)))
@@ -293,7 +295,7 @@ def test_a_get_reads_the_same_at_every_step(
             )
     for (calls, few), (calls_late, rows) in zip(*read, strict=True):
         assert calls_late <= max(calls, 2)
-        assert rows <= few + 2 * langgraph._TAIL + langgraph.rows.ROWS_MORE
+        assert rows <= few + 2 * langgraph._TAIL + rows_of.ROWS_MORE
 
 
 # ---- what dies in the middle ---------------------------------------------------------------------
@@ -443,10 +445,11 @@ def test_a_thread_with_more_namespaces_than_a_page_is_deleted_whole(
     saver: QuipuSaver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when one changes while they are listed."""
-    monkeypatch.setattr(langgraph, "_SESSIONS", 4)
+    monkeypatch.setattr(_pages, "PAGE", 4)
     for number in range(10):
         put(saver, {"n": number}, config("t", f"ns{number}"))
-    run, moved = _call.run, []
+    moved: list[int] = []
+    run = _call.run
 
     def moving(op: int, *given: Any, **more: Any) -> Any:
         answer = run(op, *given, **more)

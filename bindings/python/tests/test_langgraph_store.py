@@ -194,7 +194,7 @@ def test_namespaces_that_were_written_without_lists_are_found(store: QuipuStore)
 def test_items_that_change_while_they_are_listed_are_found(
     store: QuipuStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quipu._langgraph_store._PAGE", 4)
+    monkeypatch.setattr("quipu._pages.PAGE", 4)
     for number in range(10):
         store.put(("n",), str(number), {"n": number})
     assert isinstance(store.store, quipu.Store)

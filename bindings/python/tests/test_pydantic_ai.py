@@ -263,14 +263,14 @@ async def test_what_is_read_does_not_grow_with_the_other_conversations(
 ) -> None:
     """Counted are the histories that are read, by a process that has seen none of them."""
     reads = 0
-    start = _call.start
+    start = _call.start_as
 
-    def counted(op: int, *rest: Any) -> Any:
+    def counted(read: Any, op: int, *rest: Any) -> Any:
         nonlocal reads
         reads += op == lib.QPY_ITEMS_GET
-        return start(op, *rest)
+        return start(read, op, *rest)
 
-    monkeypatch.setattr(_call, "start", counted)
+    monkeypatch.setattr(_call, "start_as", counted)
     async with quipu.AsyncStore(path, durability="relaxed") as opened:
         first = QuipuConversationStore(opened)
         for number in range(30):

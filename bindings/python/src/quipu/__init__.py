@@ -120,10 +120,12 @@ __all__ = [
 
 
 def _show_as_imported() -> None:
-    """Errors, help() and pickle name things as users import them."""
+    """Errors, help() and pickle name things as users import them, and what they extend, too."""
     for name in __all__:
-        if hasattr(globals()[name], "__module__"):
-            globals()[name].__module__ = __name__
+        thing = globals()[name]
+        for one in getattr(thing, "__mro__", (thing,)):
+            if getattr(one, "__module__", "").startswith(f"{__name__}."):
+                one.__module__ = __name__
 
 
 _show_as_imported()

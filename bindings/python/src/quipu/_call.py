@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import functools
 import itertools
 import os
@@ -265,10 +266,20 @@ _lost: list[_Port] = []
 
 def _port_of(loop: asyncio.AbstractEventLoop) -> _Port:
     """A port for a loop that has none."""
-    _abandoned[:] = [one for one in _abandoned if not one.ended()]
+    for one in [*_abandoned]:
+        _abandon(one)
     port = _ports[loop] = _Port(loop)
-    weakref.finalize(loop, _abandoned.append, port).atexit = False
+    weakref.finalize(loop, _abandon, port).atexit = False
     return port
+
+
+def _abandon(port: _Port) -> None:
+    """Drop the port of a loop that is gone, or keep it until its last call has run. Any thread may
+    collect a loop: ports come and go one by one."""
+    with contextlib.suppress(ValueError):
+        _abandoned.remove(port)
+    if not port.ended():
+        _abandoned.append(port)
 
 
 def _after_fork() -> None:
