@@ -4,7 +4,6 @@
  * rows (native_rows.c) and read here, on the thread of a job, without the GIL and without a lock; the
  * newer half of a long history on a thread of its own, which is joined before the job ends. */
 #include <assert.h>
-#include <signal.h>
 #include <string.h>
 
 #include "native_job.h"
@@ -256,20 +255,6 @@ static void *items_main(void *part)
     return NULL;
 }
 
-/* Starts a thread for a part. Signals are blocked: the interpreter handles them. */
-static bool items_start(items_part *part, pthread_t *ret_thread)
-{
-    sigset_t all;
-    sigset_t before;
-    bool started;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = pthread_create(ret_thread, NULL, items_main, part) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 /* Adds the pages of the newer half behind those of the older one. */
 static void items_join(items_read *read, const items_read *newer)
 {
@@ -299,7 +284,7 @@ static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_
     newer.buf = (qpy_buf){NULL, 0, 0, false};
     read->next = middle;
     if (split) {
-        started = items_start(&parts[1], &thread);
+        started = qpy_thread_start(items_main, &parts[1], &thread);
     }
     items_read_part(&parts[0]);
     if (started) {

@@ -2,6 +2,7 @@
  * the store's count of users is atomic. */
 #include "native_job.h"
 
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -220,6 +221,19 @@ void qpy_keep_buf(qpy_task *task, qpy_buf *buf)
     task->kept = buf->p;
     task->kept_room = buf->room;
     *buf = (qpy_buf){NULL, 0, 0, false};
+}
+
+bool qpy_thread_start(void *(*main)(void *), void *ctx, pthread_t *ret_thread)
+{
+    sigset_t all;
+    sigset_t before;
+    bool started;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    started = pthread_create(ret_thread, NULL, main, ctx) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
 }
 
 /* ---- jobs -------------------------------------------------------------------------------------

@@ -123,6 +123,10 @@ void qpy_buf_take_spare(qpy_buf *buf, qpy_store *store);
 void qpy_buf_reserve(qpy_buf *buf, size_t n); /* at least n more bytes will come */
 void qpy_buf_add(qpy_buf *buf, const char *p, size_t n);
 void qpy_buf_free(qpy_buf *buf);
+/* Starts a thread that helps a job and is joined before the job ends; false: there is none to be
+ * had. Signals are blocked: the interpreter handles them. */
+bool qpy_thread_start(void *(*main)(void *), void *ctx, pthread_t *ret_thread);
+
 void qpy_put_buf(qpy_task *task,
                  qpy_buf *buf); /* an answer; at most one a task, then it is empty */
 void qpy_keep_buf(qpy_task *task, qpy_buf *buf); /* the same, of which the answers are parts */

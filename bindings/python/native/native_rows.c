@@ -7,8 +7,9 @@
 
 #include "native_job.h"
 
-#define ROWS_PAGE 256 /* messages read at a time: larger allocations are slower */
-#define ROWS_END 2    /* bytes after a record's text: a quote and a brace */
+#define ROWS_PAGE 256       /* messages read at a time: larger allocations are slower */
+#define ROWS_SPLIT_MIN 1024 /* messages that two threads read faster than one */
+#define ROWS_END 2          /* bytes after a record's text: a quote and a brace */
 
 #define ROWS_NEW (-1)  /* the session must not exist */
 #define ROWS_ANY (-2)  /* it may have any revision, and is made if it is missing */
@@ -194,36 +195,95 @@ typedef struct rows_read {
     int64_t count;
 } rows_read;
 
-/* Reads one page behind `range->after_seq` and moves it forward; `ret_more`: another one follows. */
-static quipu_status rows_page(qpy_task *task, quipu_range *range, qpy_buf *buf, rows_read *read,
-                              bool *ret_more)
-{
-    quipu_history *history = NULL;
-    const quipu_status status =
-        quipu_session_get(task->on->store, task->in[0], range, task->call, &history, &task->error);
-    bool more = false;
+/* A part of a session that one thread reads, page by page: the lines behind `range.after_seq`. */
+typedef struct rows_part {
+    const qpy_task *task;
+    quipu_range range;
+    qpy_buf buf;
+    rows_read read;
+    bool more; /* another page follows */
+    quipu_status status;
+    quipu_error error;
+} rows_part;
 
-    if (status == QUIPU_OK) {
+/* Reads one page and moves the range behind it. Messages never change; only another session of that
+ * key makes a page useless: then the part ends before it. */
+static void rows_page(rows_part *part)
+{
+    const qpy_task *task = part->task;
+    rows_read *read = &part->read;
+    quipu_history *history = NULL;
+
+    part->more = false;
+    part->status = quipu_session_get(task->on->store, task->in[0], &part->range, task->call,
+                                     &history, &part->error);
+    if (part->status == QUIPU_OK) {
         const size_t count = history->messages.count;
         const quipu_session_info *session = history->session;
 
-        if (read->count == 0) {
+        if (read->next_seq == 0) { /* the first page */
             read->uid = session->uid;
             read->revision = session->revision;
             read->next_seq = session->next_seq;
             read->first = count > 0 ? quipu_message_at(history->messages, 0)->seq : 0;
         }
-        /* Messages never change; only another session of that key would make a page useless. */
         if (memcmp(&read->uid, &session->uid, sizeof(read->uid)) == 0) {
-            rows_put_page(buf, history, task->in[1], task->in[2]);
+            rows_put_page(&part->buf, history, task->in[1], task->in[2]);
             read->count += (int64_t)count;
-            more = count > 0 && history->more_after && (range->flags & QUIPU_RANGE_LAST) == 0;
-            range->after_seq = more ? quipu_message_at(history->messages, count - 1)->seq : 0;
+            part->more =
+                count > 0 && history->more_after && (part->range.flags & QUIPU_RANGE_LAST) == 0;
+            part->range.after_seq =
+                count > 0 ? quipu_message_at(history->messages, count - 1)->seq : 0;
         }
     }
     quipu_free(history);
-    *ret_more = more;
-    return status;
+}
+
+static void *rows_main(void *ctx)
+{
+    rows_part *part = ctx;
+
+    while (part->more && part->status == QUIPU_OK) {
+        rows_page(part);
+    }
+    return NULL;
+}
+
+/* Reads what follows the first page. The newer half of a long rest is read by a thread of its own,
+ * which is joined before this returns; its lines count where the older half is complete. */
+static void rows_rest(rows_part *older)
+{
+    const int64_t end =
+        older->range.before_seq > 0 ? older->range.before_seq : older->read.next_seq;
+    const int64_t middle = older->range.after_seq + (end - older->range.after_seq) / 2;
+    rows_part newer = *older;
+    pthread_t thread;
+
+    if (end - older->range.after_seq <= ROWS_SPLIT_MIN) {
+        (void)rows_main(older);
+        return;
+    }
+    newer.buf = (qpy_buf){NULL, 0, 0, false};
+    newer.read.count = 0;
+    newer.range.after_seq = middle;
+    older->range.before_seq = middle + 1;
+    if (qpy_thread_start(rows_main, &newer, &thread)) {
+        (void)rows_main(older);
+        (void)pthread_join(thread, NULL);
+    } else {
+        (void)rows_main(older);
+        (void)rows_main(&newer);
+    }
+    if (older->status == QUIPU_OK && newer.status != QUIPU_OK) {
+        older->status = newer.status;
+        older->error = newer.error;
+    }
+    if (older->read.first + older->read.count == middle + 1) {
+        qpy_buf_add(&older->buf, newer.buf.p, newer.buf.n);
+        older->buf.failed = older->buf.failed || newer.buf.failed;
+        older->read.count += newer.read.count;
+    }
+    qpy_buf_free(&newer.buf);
 }
 
 /* Texts: the key; how a record begins, {"NAME":"; the first characters of those that are wanted, or
@@ -232,34 +292,33 @@ static quipu_status rows_page(qpy_task *task, quipu_range *range, qpy_buf *buf, 
  * revision, its next number, and the number of the first line. A missing session returns nothing. */
 quipu_status qpy_rows_get(qpy_task *task)
 {
-    quipu_range range = QUIPU_RANGE_INIT;
-    qpy_buf buf = {NULL, 0, 0, false};
-    rows_read read = {.count = 0};
+    rows_part part = {.task = task, .range = QUIPU_RANGE_INIT};
+    const rows_read *read = &part.read;
     int64_t uid[2];
-    bool more = true;
-    quipu_status status = QUIPU_OK;
 
-    qpy_buf_take_spare(&buf, task->on);
-    range.after_seq = task->given[0];
-    range.before_seq = task->given[1];
-    range.limit = task->given[2] > 0 ? task->given[2] : ROWS_PAGE;
-    range.flags = task->given[2] > 0 ? QUIPU_RANGE_LAST : 0;
-    while (status == QUIPU_OK && more) {
-        status = rows_page(task, &range, &buf, &read, &more);
+    qpy_buf_take_spare(&part.buf, task->on);
+    part.range.after_seq = task->given[0];
+    part.range.before_seq = task->given[1];
+    part.range.limit = task->given[2] > 0 ? task->given[2] : ROWS_PAGE;
+    part.range.flags = task->given[2] > 0 ? QUIPU_RANGE_LAST : 0;
+    rows_page(&part);
+    if (part.status == QUIPU_OK && part.more) {
+        rows_rest(&part);
     }
-    if (status == QUIPU_OK) {
-        memcpy(uid, &read.uid, sizeof(uid));
-        qpy_buf_add(&buf, "", 0);
-        qpy_put_buf(task, &buf);
+    if (part.status == QUIPU_OK) {
+        memcpy(uid, &read->uid, sizeof(uid));
+        qpy_buf_add(&part.buf, "", 0);
+        qpy_put_buf(task, &part.buf);
         qpy_put_number(task, uid[0]);
         qpy_put_number(task, uid[1]);
-        qpy_put_number(task, read.revision);
-        qpy_put_number(task, read.next_seq);
-        qpy_put_number(task, read.first);
-    } else if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
-        task->error = (quipu_error){0};
-        status = QUIPU_OK;
+        qpy_put_number(task, read->revision);
+        qpy_put_number(task, read->next_seq);
+        qpy_put_number(task, read->first);
+    } else if (part.status == QUIPU_NOT_FOUND || part.status == QUIPU_EXPIRED) {
+        part.status = QUIPU_OK;
+    } else {
+        task->error = part.error;
     }
-    qpy_buf_free(&buf);
-    return status;
+    qpy_buf_free(&part.buf);
+    return part.status;
 }

@@ -503,9 +503,11 @@ def test_every_change_of_an_old_message_is_seen(saver: QuipuSaver, how: str, rea
     assert values(QuipuSaver(saver.store), at)["messages"] == talk(300)
 
 
-def test_a_conversation_that_grew_by_steps_is_read_in_few_pieces(saver: QuipuSaver) -> None:
+@pytest.mark.parametrize("steps", (700, 1024 + 256, 2600))
+def test_a_conversation_that_grew_by_steps_comes_back(saver: QuipuSaver, steps: int) -> None:
+    """Also where two threads read it (native_rows.c, ROWS_SPLIT_MIN)."""
     at, messages = None, talk(4)
-    for step in range(700):
+    for step in range(steps):
         messages = [*messages, *talk(1, 4 + step)]
         at = put(saver, {"messages": messages}, at)
     found = values(QuipuSaver(saver.store))["messages"]

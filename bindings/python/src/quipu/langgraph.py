@@ -368,8 +368,15 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             before = (known.top_id, known.header.top) if known is not None else ("", 0)
         return _Head(found.uid, found.revision, found.next, header, record, kept, before)
 
-    def _values(self, key: str, record: Record, lines: dict[int, bytes]) -> Step[Checkpoint]:
-        """A checkpoint with its values; rows of its lists that are not there are read."""
+    def _values(
+        self,
+        key: str,
+        record: Record,
+        lines: dict[int, bytes],
+        lists: dict[str, Prefix] | None = None,
+    ) -> Step[Checkpoint]:
+        """A checkpoint with its values; rows of its lists that are not there are read. `lists` gets
+        what the next step is compared with."""
         checkpoint: Checkpoint = self._codec.loads(record.body)
         for channel, link in record.links.items():
             if link.base not in lines or link.seq not in lines:
@@ -381,7 +388,10 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 lines = found.lines
             with no_collection(link.length * _ITEM_BYTES):
                 pieces = rows.pieces_of(lines, channel, link)
-                checkpoint["channel_values"][channel] = self._codec.items(pieces)
+                items = self._codec.items(pieces)
+                if lists is not None:
+                    lists[channel] = Prefix(link, items)
+            checkpoint["channel_values"][channel] = items
         return checkpoint
 
     def _gone(self, key: str, record: Record, link: Link) -> Step[Exception]:
@@ -396,10 +406,15 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         )
 
     def _tuple(
-        self, session: _Session, record: Record, writes: Sequence[Writes], lines: dict[int, bytes]
+        self,
+        session: _Session,
+        record: Record,
+        writes: Sequence[Writes],
+        lines: dict[int, bytes],
+        lists: dict[str, Prefix] | None = None,
     ) -> Step[CheckpointTuple]:
         codec = self._codec
-        checkpoint = yield from self._values(session.key, record, lines)
+        checkpoint = yield from self._values(session.key, record, lines, lists)
         metadata: CheckpointMetadata = codec.loads(record.metadata)
         return CheckpointTuple(
             session.config(record.id),
@@ -425,10 +440,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             return None
         found = [rows.writes_of(own[seq]) for seq in sorted(own) if rows.is_writes(own[seq])]
         writes = [one for one in found if one.checkpoint == record.id]
-        made = yield from self._tuple(session, record, writes, lines)
-        values, links = made.checkpoint["channel_values"], record.links
-        with no_collection(sum(link.length for link in links.values()) * _ITEM_BYTES):
-            lists = {channel: Prefix(link, values[channel]) for channel, link in links.items()}
+        lists: dict[str, Prefix] = {}
+        made = yield from self._tuple(session, record, writes, lines, lists)
         self._known.keep_lists(key, head.uid, lists)
         return made
 
