@@ -335,6 +335,13 @@ static quipu_status stmt_send(qp_statement *statement, stmt_layout *layout, int 
     return status;
 }
 
+/* Whether the open transaction is a shared write: it holds one slot, not all. */
+static bool stmt_is_shared(const qp_pg *conn)
+{
+    assert(!conn->writes || conn->moved >= 1);
+    return conn->writes && conn->moved < QP_PG_WRITER_SLOTS;
+}
+
 /* Cleans up behind a failed batch. A statement whose Parse was not reached has no name. A failure
  * of the BEGIN itself is transient: nothing was done. A transient failure behind the guard still
  * rolls everything back, because its retry has to begin with the transaction. */
@@ -344,8 +351,13 @@ static void stmt_failed(qp_statement *statement, const stmt_layout *layout, cons
     qp_pg *conn = statement->conn;
     const bool unbegun = layout->begins && conn->interrupt.stopped == QUIPU_OK &&
                          (call->failure == NULL || call->failed < layout->begun);
+    /* A shared writer looked for the key before it inserted a row: another one has taken it since.
+     * The retry, which excludes others, sees that row. */
+    const bool overtaken =
+        in_transaction && stmt_is_shared(conn) && qp_pg_has_sqlstate(call, "23505");
 
     assert(!layout->guard || in_transaction);
+    assert(!overtaken || !layout->guard);
     if (layout->fresh && call->failed <= layout->prepared) {
         statement->name = 0;
     }
@@ -356,16 +368,9 @@ static void stmt_failed(qp_statement *statement, const stmt_layout *layout, cons
     if (call->failure != NULL) {
         qp_pg_explain_unique(conn, call->failure, reterr);
     }
-    if (unbegun && !qp_failure_is_transient(conn->failure)) {
+    if ((unbegun || overtaken) && !qp_failure_is_transient(conn->failure)) {
         conn->failure = QP_FAILURE_CONFLICT;
     }
-}
-
-/* Whether the open transaction is a shared write: it holds one slot, not all. */
-static bool stmt_is_shared(const qp_pg *conn)
-{
-    assert(!conn->writes || conn->moved >= 1);
-    return conn->writes && conn->moved < QP_PG_WRITER_SLOTS;
 }
 
 /* Whether the statement gets a savepoint: a write may violate a constraint, and a first execution
