@@ -683,7 +683,6 @@ static bool parse_shard(parse_state *parse, eg_entity *entity)
     return true;
 }
 
-/* view name "struct" [given | bits "PREFIX_"] [as Name] */
 /* [as Type [for language]] */
 static bool parse_view_type(parse_state *parse, eg_view *view)
 {
@@ -701,6 +700,7 @@ static bool parse_view_type(parse_state *parse, eg_view *view)
     return parse_name(parse, false, "a language", &view->only);
 }
 
+/* view name "struct" [given | bits "PREFIX_" | also given] [as Type [for language]] */
 static bool parse_view(parse_state *parse, eg_entity *entity)
 {
     eg_view *view = eg_alloc(parse->run, sizeof(*view));

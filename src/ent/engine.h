@@ -68,7 +68,8 @@ typedef struct qp_key_request {
 /* Whether the whole transaction may be retried after a failure. */
 typedef enum qp_failure {
     QP_FAILURE_FINAL = 0,  /* it fails in the same way */
-    QP_FAILURE_CONFLICT,   /* serialization failure, deadlock, a refused deferred write: it may lose
+    QP_FAILURE_CONFLICT,   /* serialization failure, deadlock, a refused deferred write, a unique
+                              key that another writer took since the look for it: it may lose
                               again while others write to the same rows */
     QP_FAILURE_LOCK,       /* a row lock was not granted in time */
     QP_FAILURE_CONNECTION, /* the connection was lost, which says nothing about other writers */

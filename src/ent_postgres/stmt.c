@@ -335,15 +335,34 @@ static quipu_status stmt_send(qp_statement *statement, stmt_layout *layout, int 
     return status;
 }
 
-/* Cleans up behind a failed batch. A statement whose Parse was not reached has no name. A failure
- * of the BEGIN itself is transient: nothing was done. A transient failure behind the guard still
- * rolls everything back, because its retry has to begin with the transaction. */
+/* Whether the open transaction is a shared write: it holds one slot, not all. */
+static bool stmt_is_shared(const qp_pg *conn)
+{
+    assert(!conn->writes || conn->moved >= 1);
+    return conn->writes && conn->moved < QP_PG_WRITER_SLOTS;
+}
+
+/* Whether a failure is another writer's doing, so that the whole transaction may be retried. A
+ * failure of the BEGIN itself: nothing was done. A key that is taken, in a shared write: the writer
+ * looked for it before it inserted the row, so that another one has taken it since. */
+static bool stmt_is_conflict(const qp_pg *conn, const stmt_layout *layout, const qp_pg_call *call)
+{
+    const bool unbegun = layout->begins && conn->interrupt.stopped == QUIPU_OK &&
+                         (call->failure == NULL || call->failed < layout->begun);
+
+    assert(!layout->guard || !stmt_is_shared(conn));
+    return unbegun ||
+           (conn->in_transaction && stmt_is_shared(conn) && qp_pg_has_sqlstate(call, "23505"));
+}
+
+/* Cleans up behind a failed batch. A statement whose Parse was not reached has no name. A transient
+ * failure behind the guard still rolls everything back, because its retry has to begin with the
+ * transaction. */
 static void stmt_failed(qp_statement *statement, const stmt_layout *layout, const qp_pg_call *call,
                         bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    const bool unbegun = layout->begins && conn->interrupt.stopped == QUIPU_OK &&
-                         (call->failure == NULL || call->failed < layout->begun);
+    const bool conflict = stmt_is_conflict(conn, layout, call); /* before it is rolled back */
 
     assert(!layout->guard || in_transaction);
     if (layout->fresh && call->failed <= layout->prepared) {
@@ -356,16 +375,9 @@ static void stmt_failed(qp_statement *statement, const stmt_layout *layout, cons
     if (call->failure != NULL) {
         qp_pg_explain_unique(conn, call->failure, reterr);
     }
-    if (unbegun && !qp_failure_is_transient(conn->failure)) {
+    if (conflict && !qp_failure_is_transient(conn->failure)) {
         conn->failure = QP_FAILURE_CONFLICT;
     }
-}
-
-/* Whether the open transaction is a shared write: it holds one slot, not all. */
-static bool stmt_is_shared(const qp_pg *conn)
-{
-    assert(!conn->writes || conn->moved >= 1);
-    return conn->writes && conn->moved < QP_PG_WRITER_SLOTS;
 }
 
 /* Whether the statement gets a savepoint: a write may violate a constraint, and a first execution

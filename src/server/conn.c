@@ -12,13 +12,12 @@
  * The life of a request, and on which thread each step runs:
  *
  *    loop    bytes arrive, in pieces of any size; the reader takes them (src/http/reader.c)
- * loop    the head is complete: host, origin, route, token, parameters. A client that is refused
- * here has
- *            cost no memory for a body, no place in the queue and no read of the store
+ *    loop    the head is complete: host, origin, route, token, parameters. A client that is refused
+ *            here has cost no memory for a body, no place in the queue and no read of the store
  *    loop    the body is complete: the job goes into the queue (pool.c), or the answer is 503
  *    worker  conn_run(): the handler calls the library and writes into call.answer, and the socket
- * takes head and body at once. The worker does not wake the loop for that: the loop sees it when
- * the client sends more or leaves, or with its next tick
+ *            takes head and body at once. The worker does not wake the loop for that: the loop sees
+ *            it when the client sends more or leaves, or with its next tick
  *    loop    conn_done(): tails of the session look; what the worker has not sent is sent, or the
  *            memory of the rest goes over to the output without a copy
  *    loop    all is sent: the same connection reads on, or lingers

@@ -634,6 +634,72 @@ static void what_a_caller_gives_is_shown(void **state)
     quipu_close(store);
 }
 
+/* What the store sets itself, whatever a writer says. */
+static bool fields_is_the_stores(const ent_shown *shown)
+{
+    return shown->by_hand || strcmp(shown->name, "seq") == 0 ||
+           strcmp(shown->name, "tokens") == 0 || strcmp(shown->name, "tokens_total") == 0;
+}
+
+static quipu_status fields_say(quipu_store *store, const quipu_message *message)
+{
+    return quipu_message_append(store, QUIPU_STR(FIELDS_KEY), quipu_messages_of(message, 1), NULL,
+                                NULL, NULL, NULL);
+}
+
+/* Texts and times by what they say: a time has bytes that say nothing. */
+static bool fields_same_member(const ent_shown *shown, const void *a, const void *b)
+{
+    return shown->type == ENT_TEXT ? quipu_str_eq(*(const quipu_str *)a, *(const quipu_str *)b)
+           : shown->type == ENT_TIME
+               ? quipu_time_cmp(*(const quipu_time *)a, *(const quipu_time *)b) == 0
+               : memcmp(a, b, qp_types[shown->type].size) == 0;
+}
+
+/* Messages are written and compared by hand, too: a member that is forgotten on the way would be
+ * lost, or a message that differs in it alone would count as a repeat. */
+static void a_message_keeps_each_member_and_a_repeat_has_them_all(void **state)
+{
+    const ent_view *view = &qp_message_message_view;
+    quipu_store *store = st_open_new(NULL, NULL);
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_message given = {.event_id = QUIPU_STR("id"), .has_timestamp = true};
+    quipu_history *history;
+
+    (void)state;
+    st_create(store, FIELDS_KEY);
+    for (size_t i = 0; i < view->count; i++) {
+        if (!fields_is_the_stores(&view->items[i])) {
+            fields_give(&arena, view, &view->items[i], &given);
+        }
+    }
+    given.mark = QUIPU_MARK_TIMEOUT; /* the only one that writers may give */
+    T_OK(fields_say(store, &given));
+    T_OK(fields_say(store, &given));
+    history = st_get(store, FIELDS_KEY, NULL);
+    assert_int_equal(history->messages.count, 1);
+    for (size_t i = 0; i < view->count; i++) {
+        const ent_shown *one = &view->items[i];
+        const void *stored = (const char *)quipu_message_at(history->messages, 0) + one->member;
+        quipu_message other = given;
+
+        if (fields_is_the_stores(one)) {
+            continue;
+        }
+        if (!fields_same_member(one, (const char *)&given + one->member, stored)) {
+            fail_msg("quipu_message.%s is not what was given", one->name);
+        }
+        memset((char *)&other + one->member, 0, qp_types[one->type].size);
+        other.role = other.role != 0 ? other.role : QUIPU_ROLE_SYSTEM;
+        if (fields_say(store, &other) != QUIPU_EXISTS) {
+            fail_msg("a message with another quipu_message.%s is taken for a repeat", one->name);
+        }
+    }
+    quipu_free(history);
+    quipu_arena_free(&arena);
+    quipu_close(store);
+}
+
 /* Messages are decoded by hand, because they are many: what the view says holds for them too. */
 static void a_decoded_message_is_what_the_view_says(void **state)
 {
@@ -695,6 +761,7 @@ int main(void)
         cmocka_unit_test(an_erased_session_leaves_no_value),
         cmocka_unit_test(an_export_carries_every_field_that_is_not_local),
         cmocka_unit_test(what_a_caller_gives_is_shown),
+        cmocka_unit_test(a_message_keeps_each_member_and_a_repeat_has_them_all),
         cmocka_unit_test(a_decoded_message_is_what_the_view_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

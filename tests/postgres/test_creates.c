@@ -199,6 +199,79 @@ static void a_fork_has_a_larger_number_than_a_parent_of_another_program(void **s
 /* ---- races ------------------------------------------------------------------------------------
  */
 
+/* What a thread says to a session, in a store that has just been opened. */
+typedef struct first_word {
+    quipu_store *store;
+    const char *key;
+    quipu_status status;
+    bool created;
+} first_word;
+
+static void *say_first(void *arg)
+{
+    first_word *self = arg;
+
+    self->status = quipu_say(self->store, self->key, QUIPU_ROLE_USER, "hello", NULL);
+    return NULL;
+}
+
+static void *ensure_first(void *arg)
+{
+    first_word *self = arg;
+
+    self->status = ensure_within(self->store, self->key, PATIENCE_MS, &self->created);
+    return NULL;
+}
+
+/* Another program creates the session after the call has found none, and before it can insert one.
+ * No statement of the call's connection is prepared yet, so that nothing is deferred. */
+static void lose_the_race(void *(*call)(void *), int64_t expected_count)
+{
+    char uri[T_PATH_MAX];
+    char sql[256];
+    quipu_store *store = st_open_new(NULL, uri);
+    first_word word = {.key = "adk:app/ann/2", .status = QUIPU_MISUSE};
+    quipu_history *history;
+    pthread_t thread;
+    PGconn *pg;
+
+    st_create(store, "adk:app/ann/1"); /* of the same shard */
+    quipu_close(store);
+    word.store = st_open(uri);
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT 1 FROM ent_numbers WHERE name = 'number of sessions/%04u' FOR UPDATE",
+                   (unsigned)shard_of(word.key));
+    pg = cl_hold(uri, sql);
+    assert_int_equal(pthread_create(&thread, NULL, call, &word), 0);
+    while (cl_ask(uri, "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                       "datname = current_database()") == 0) {
+        st_nap();
+    }
+    PQclear(PQexec(pg, "UPDATE sessions SET key = 'adk:app/ann/2' WHERE key = 'adk:app/ann/1'"));
+    PQclear(PQexec(pg, "COMMIT"));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    PQfinish(pg);
+    T_STATUS(word.status, QUIPU_OK);
+    assert_false(word.created);
+    history = st_get(word.store, word.key, NULL);
+    assert_int_equal(history->messages.count, expected_count);
+    quipu_free(history);
+    check_store(word.store);
+    quipu_close(word.store);
+}
+
+static void a_first_append_goes_to_the_session_that_another_program_just_created(void **state)
+{
+    (void)state;
+    lose_the_race(say_first, 1);
+}
+
+static void a_first_get_or_create_returns_what_another_program_just_created(void **state)
+{
+    (void)state;
+    lose_the_race(ensure_first, 0);
+}
+
 /* What the processes count together, in shared memory. */
 typedef struct counts {
     atomic_int created[KEYS];
@@ -316,6 +389,8 @@ int main(void)
         cmocka_unit_test(numbers_go_on_behind_those_of_an_older_program),
         cmocka_unit_test(numbers_of_one_program_grow_in_the_order_of_creation),
         cmocka_unit_test(a_fork_has_a_larger_number_than_a_parent_of_another_program),
+        cmocka_unit_test(a_first_append_goes_to_the_session_that_another_program_just_created),
+        cmocka_unit_test(a_first_get_or_create_returns_what_another_program_just_created),
         cmocka_unit_test(of_programs_that_race_for_a_key_one_creates_and_all_append),
     };
 
