@@ -357,6 +357,56 @@ def test_a_prune_leaves_what_a_user_s_own_compaction_covers(saver: QuipuSaver) -
     assert listed(saver) == before and len(before) == 2
 
 
+def test_a_prune_by_a_saver_that_missed_another_s_prune_keeps_the_newest(
+    saver: QuipuSaver,
+) -> None:
+    other = QuipuSaver(saver.store)
+    at = put(saver, {"a": 1})
+    assert values(other) == {"a": 1}
+    at = put(saver, {"a": 2}, at)
+    saver.prune(["t"])
+    put(saver, {"a": 3}, at)
+    other.prune(["t"])
+    assert [one.checkpoint["channel_values"] for one in listed(saver)] == [{"a": 3}]
+
+
+def test_a_run_is_deleted_by_a_saver_that_missed_another_s_prune(saver: QuipuSaver) -> None:
+    other = QuipuSaver(saver.store)
+    at = put(saver, {"a": 1}, run_id="run1")
+    assert values(other) == {"a": 1}
+    at = put(saver, {"a": 2}, at, run_id="run2")
+    saver.prune(["t"])
+    put(saver, {"a": 3}, at, run_id="run3")
+    other.delete_for_runs(["run2"])
+    assert [one.checkpoint["channel_values"] for one in listed(saver)] == [{"a": 3}]
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+def test_a_step_beside_the_deletion_of_all_runs_is_kept(
+    saver: QuipuSaver, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    at = put(saver, {"secret": "hidden"}, run_id="run1")
+    saver.put_writes(at, [("x", 1)], "task")
+    other, read = QuipuSaver(saver.store), QuipuSaver._read
+
+    def reading(self: QuipuSaver, key: str, **more: Any) -> Any:
+        found = yield from read(self, key, **more)
+        if self is saver:
+            seen.append(key)
+            if len(seen) == reads:
+                put(other, {"a": 2}, at, run_id="run2")
+        return found
+
+    seen: list[str] = []
+    monkeypatch.setattr(QuipuSaver, "_read", reading)
+    saver.delete_for_runs(["run1"])
+    assert [one.checkpoint["channel_values"] for one in listed(saver)] == [{"a": 2}]
+    saver.delete_for_runs(["run2"])
+    assert listed(saver) == [] and saver.get_tuple(config()) is None
+    put(saver, {"a": 3}, run_id="run3")
+    assert [one.checkpoint["channel_values"] for one in listed(saver)] == [{"a": 3}]
+
+
 def test_a_rewrite_that_is_cut_changes_nothing(
     saver: QuipuSaver, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:

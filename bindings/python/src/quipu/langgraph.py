@@ -783,26 +783,37 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 session_id=other.id,
             )
 
+    def _everything(self, key: str) -> Step[tuple[_Head, dict[int, bytes]] | None]:
+        """The newest rows of a session and all that count, as they were at one moment."""
+        while True:
+            fresh = yield from self._fresh(key)
+            if fresh is None:
+                return None
+            head = fresh[0]
+            found = yield from self._read(key, after=head.header.start - 1)
+            if found is not None and (found.uid, found.revision) == (head.uid, head.revision):
+                return head, found.lines
+
     def _rewrite(self, session: _Session, keep: Callable[[Record, _Head], bool]) -> Step[None]:
         """Keep some checkpoints of a session and remove the others from the file. Those that stay
         are appended again, as copies; a last row then says that what was before does not count, and
         that is removed. Until that row is stored, nothing is changed for a reader: copies count for
-        nobody, and those of a rewrite that died go with the next one."""
+        nobody, and those of a rewrite that died go with the next one. When none stays, the session
+        does, without any: a delete would also take what somebody else has just put there."""
         key = session.key
 
-        def change(head: _Head) -> Step[int]:
-            found = yield from self._read(key, after=head.header.start - 1)
+        def change(_: _Head) -> Step[int]:
+            found = yield from self._everything(key)  # others may have written since the known head
+            if found is None:
+                return 0
+            head, lines = found
             cursor = _Cursor(session)
             cursor.start = head.header.start
-            cursor.take(found.lines if found else {})
+            cursor.take(lines)
             kept = [record for record, _ in cursor.found if keep(record, head)]
-            if not found or len(kept) == len(cursor.found):
+            if len(kept) == len(cursor.found):
                 return head.header.start - 1  # what does not count may still be there
-            if not kept:
-                yield _requests.delete(key)
-                self._known.forget(key)
-                return 0
-            made, last = yield from self._copies(session, head, found.lines, cursor, kept)
+            made, last = yield from self._copies(session, head, lines, cursor, kept)
             nothing = Writes("", "", "", False, [])
             made.append(_silent(rows.writes_line(last, nothing)))
             at = head
