@@ -45,6 +45,10 @@ __all__ = ["QuipuSaver", "QuipuStore"]
 T = TypeVar("T")
 
 _SYSTEM = ROLES.index("system") + 1
+_REMOVED = "Earlier checkpoints were removed."
+# What is removed stands before this. As a user's message it begins a turn, so that no tool call
+# before it is answered behind it.
+_BORDER: rows.Row = ROLES.index("user") + 1, _REMOVED.encode(), b"", b"", ()
 _TAIL = 32  # rows that the first read of a thread asks for
 _NEAR = 64  # rows; a list that is nearer is read in the same call as the checkpoint
 _PAGE = 512  # rows of a page of a list
@@ -419,8 +423,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         if wanted is None or wanted == head.top_id:
             record, own = head.record, head.lines
         else:
-            record, own = yield from self._find(key, head, wanted)
-            lines = own
+            record, own, lines = yield from self._find(key, head, wanted)
         if record is None:
             return None
         found = [rows.writes_of(own[seq]) for seq in sorted(own) if rows.is_writes(own[seq])]
@@ -443,18 +446,18 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def _find(
         self, key: str, head: _Head, wanted: str
-    ) -> Step[tuple[Record | None, dict[int, bytes]]]:
-        """A checkpoint by its id, with rows that have all its writes."""
+    ) -> Step[tuple[Record | None, dict[int, bytes], dict[int, bytes]]]:
+        """A checkpoint by its id, with rows that have all its writes, and all rows of a range."""
         low, high = head.header.start, head.next
         late: dict[int, bytes] = {}
         if wanted > head.top_id:
-            return None, {}
+            return None, {}, {}
         if head.header.ordered:
             low, high = yield from self._halve(key, head, wanted)
             late = yield from self._late(key, head, high)
         found = yield from self._read(key, after=low - 1, before=high)
         if found is None:
-            return None, {}
+            return None, {}, {}
         lines = {
             seq: line
             for seq, line in {**found.lines, **late}.items()
@@ -464,8 +467,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             if not rows.is_writes(lines[seq]):
                 record = rows.record_of(lines[seq])
                 if record.id == wanted:
-                    return record, lines
-        return None, {}
+                    return record, lines, found.lines  # late rows alone may lack pieces of a list
+        return None, {}, {}
 
     def _halve(self, key: str, head: _Head, wanted: str) -> Step[tuple[int, int]]:
         """Between which rows a checkpoint and its writes are, but for those that came late: from
@@ -824,7 +827,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
         covered = yield from self._retry(session, change)
         if covered:
-            yield from drop(key, "Earlier checkpoints were removed.", up_to=covered)
+            yield from drop(key, _REMOVED, up_to=covered)
             self._known.forget(key)
 
     def _copies(
@@ -840,7 +843,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         begin = head.next
         virtual = head._replace(header=Header(0, begin, True), record=None, lines={})
         lists: dict[str, Prefix] = {}
-        made: list[rows.Row] = []
+        made: list[rows.Row] = [_BORDER]
+        virtual = virtual._replace(next=begin + len(made))
         for record in kept:
             checkpoint = yield from self._values(session.key, record, lines)
             plan = self._plan(session, virtual, checkpoint, record.metadata, record.parent, lists)
