@@ -432,7 +432,8 @@ def test_a_prune_removes_calls_of_tools_that_are_answered_in_what_stays(
     said: list[BaseMessage] = [HumanMessage("go")]
     for n in range(160):
         call = {"name": "f", "args": {}, "id": f"c{n}"}
-        said += [AIMessage(f"hidden {n}", tool_calls=[call]), ToolMessage("r", tool_call_id=f"c{n}")]
+        said.append(AIMessage(f"hidden {n}", tool_calls=[call]))
+        said.append(ToolMessage("r", tool_call_id=f"c{n}"))
     at = None
     said.append(AIMessage("done"))
     said.insert(0, HumanMessage("hello"))
