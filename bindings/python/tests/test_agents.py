@@ -239,6 +239,22 @@ async def test_draining_a_session_takes_few_calls_and_rows(
     assert len((await session.store.get("agents:s")).messages) < 3 * DEAD_MIN
 
 
+@pytest.mark.parametrize("known", [True, False])
+async def test_dead_rows_leave_a_session_that_begins_with_an_answer(
+    session: QuipuSession, known: bool
+) -> None:
+    """No border parts an answer from the message before it."""
+    answer: Any = {"type": "function_call_output", "call_id": "c", "output": "1"}
+    call: Any = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    kept: list[Any] = [answer if known else {"role": "tool", "content": "1"}, user("kept")]
+    await session.add_items([*kept, *map(user, map(str, range(200))), call])
+    for _ in range(201):
+        assert await session.pop_item() is not None
+    assert await session.get_items() == kept
+    assert len((await session.store.get("agents:s")).messages) < 3 * DEAD_MIN
+    assert await session.pop_item() == kept[1] and await session.get_items() == kept[:1]
+
+
 async def test_a_session_that_lives_long_keeps_few_dead_rows(session: QuipuSession) -> None:
     """A turn that is taken back and done again, as the SDK does it."""
     kept = [user(f"kept {number}") for number in range(10)]

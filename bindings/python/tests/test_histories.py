@@ -122,6 +122,22 @@ def test_a_list_that_is_set_again_and_again_keeps_few_rows(path: pathlib.Path) -
         assert ours.get_messages("talk") == []
 
 
+def test_a_list_that_begins_with_an_answer_without_a_call_keeps_few_rows(
+    path: pathlib.Path,
+) -> None:
+    with quipu.Store(path) as store:
+        ours = QuipuChatStore(store)
+        said = [ChatMessage(role="tool", content=f"{n}") for n in range(200)]
+        for turn in range(100):
+            ours.set_messages("talk", said[turn : turn + 20])
+            assert ours.get_messages("talk") == said[turn : turn + 20]
+        while ours.delete_message("talk", 0):
+            pass
+        ours.add_message("talk", said[0])
+        assert ours.get_messages("talk") == said[:1]
+        assert len(store.get("llama_index:talk").messages) <= 20 + 4 * DEAD_MIN
+
+
 def test_a_window_that_begins_with_an_answer_keeps_few_rows(path: pathlib.Path) -> None:
     """Each message but the newest is an answer of a tool: no border parts it from its call."""
     with quipu.Store(path) as store:

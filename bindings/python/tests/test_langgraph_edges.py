@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+)
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
@@ -243,6 +249,18 @@ def test_late_rows_do_not_make_a_thread_s_reads_dear(saver: QuipuSaver, counted:
             assert rows < LONG_TALK and calls < 16, (calls, rows)
 
 
+def test_a_late_checkpoint_is_read_whose_list_has_pieces_before_it(saver: QuipuSaver) -> None:
+    steps = 4 * langgraph._NEAR
+    ids = [str(uuid6()) for _ in range(steps)]
+    said = talk(steps + 8)
+    for step in (0, *range(2, steps)):
+        put_id(saver, ids[step], {"messages": said[: step + 4]})
+    put_id(saver, ids[1], {"messages": said})
+    for one in (saver, QuipuSaver(saver.store)):
+        assert values(one, config(id=ids[1])) == {"messages": said}
+        assert values(one, config(id=ids[9])) == {"messages": said[:13]}
+
+
 def test_many_late_writes_and_checkpoints_are_found_in_order(saver: QuipuSaver) -> None:
     """Checkpoints and writes as threads may send them: each may be a few places late."""
     ids = [str(uuid6()) for _ in range(200)]
@@ -355,6 +373,78 @@ def test_a_prune_leaves_what_a_user_s_own_compaction_covers(saver: QuipuSaver) -
     before = listed(saver)
     saver.delete_for_runs(["none"])
     assert listed(saver) == before and len(before) == 2
+
+
+def test_a_prune_by_a_saver_that_missed_another_s_prune_keeps_the_newest(
+    saver: QuipuSaver,
+) -> None:
+    other = QuipuSaver(saver.store)
+    at = put(saver, {"a": 1})
+    assert values(other) == {"a": 1}
+    at = put(saver, {"a": 2}, at)
+    saver.prune(["t"])
+    put(saver, {"a": 3}, at)
+    other.prune(["t"])
+    assert [one.checkpoint["channel_values"] for one in listed(saver)] == [{"a": 3}]
+
+
+def test_a_run_is_deleted_by_a_saver_that_missed_another_s_prune(saver: QuipuSaver) -> None:
+    other = QuipuSaver(saver.store)
+    at = put(saver, {"a": 1}, run_id="run1")
+    assert values(other) == {"a": 1}
+    at = put(saver, {"a": 2}, at, run_id="run2")
+    saver.prune(["t"])
+    put(saver, {"a": 3}, at, run_id="run3")
+    other.delete_for_runs(["run2"])
+    assert [one.checkpoint["channel_values"] for one in listed(saver)] == [{"a": 3}]
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+def test_a_step_beside_the_deletion_of_all_runs_is_kept(
+    saver: QuipuSaver, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    at = put(saver, {"secret": "hidden"}, run_id="run1")
+    saver.put_writes(at, [("x", 1)], "task")
+    other, read = QuipuSaver(saver.store), QuipuSaver._read
+
+    def reading(self: QuipuSaver, key: str, **more: Any) -> Any:
+        found = yield from read(self, key, **more)
+        if self is saver:
+            seen.append(key)
+            if len(seen) == reads:
+                put(other, {"a": 2}, at, run_id="run2")
+        return found
+
+    seen: list[str] = []
+    monkeypatch.setattr(QuipuSaver, "_read", reading)
+    saver.delete_for_runs(["run1"])
+    assert [one.checkpoint["channel_values"] for one in listed(saver)] == [{"a": 2}]
+    saver.delete_for_runs(["run2"])
+    assert listed(saver) == [] and saver.get_tuple(config()) is None
+    put(saver, {"a": 3}, run_id="run3")
+    assert [one.checkpoint["channel_values"] for one in listed(saver)] == [{"a": 3}]
+
+
+def test_a_prune_removes_calls_of_tools_that_are_answered_in_what_stays(
+    saver: QuipuSaver,
+) -> None:
+    """The rows that a prune appends show the newest messages, the first of which is an answer."""
+    said: list[BaseMessage] = [HumanMessage("go")]
+    for n in range(160):
+        call = {"name": "f", "args": {}, "id": f"c{n}"}
+        said.append(AIMessage(f"hidden {n}", tool_calls=[call]))
+        said.append(ToolMessage("r", tool_call_id=f"c{n}"))
+    at = None
+    said.append(AIMessage("done"))
+    said.insert(0, HumanMessage("hello"))
+    for count in (4, 250, len(said) - 1, len(said)):
+        at = put(saver, {"messages": said[:count]}, at)
+    saver.prune(["t"])
+    assert values(QuipuSaver(saver.store)) == {"messages": said}
+    assert isinstance(saver.store, quipu.Store)
+    assert not saver.store.search("hidden 9").hits
+    session = saver.store.get("langgraph:t", last=0).session
+    assert session.message_count < len(said)
 
 
 def test_a_rewrite_that_is_cut_changes_nothing(

@@ -17,6 +17,9 @@ from ._steps import LOST, drive, drop
 from ._store import AsyncStore, Store
 
 POP = (6, b"(The message before this was removed.)", b'{"pop":true}')  # a mark: it takes one away
+# A mark behind the others, of what is written anew: dropped is what stands before it. As a user's
+# message it begins a turn, so that no tool call before it is answered behind it.
+BORDER = (1, *POP[1:])
 DEAD_MIN = 64  # fewer rows that marks have taken away, and marks, are not worth dropping
 DROPPED = "Items before this were removed or written anew."
 

@@ -70,6 +70,8 @@ def drop(key: str, summary: str, *, up_to: int) -> Step[None]:
             yield _requests.compact(key, summary, up_to=up_to)
         except Invalid:  # nothing is left to cover
             at = (yield _requests.get(key, last=0)).session.compacted_seq
+            if not at:
+                return
             newest = (yield _requests.get(key, after=at - 1, before=at + 1)).messages
             if [one.content for one in newest] != [summary]:
                 return  # the user's own compaction covers messages that are not to go

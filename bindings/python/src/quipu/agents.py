@@ -12,7 +12,7 @@ require(__name__, "openai-agents", "0.24", "agents")
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 from . import _call, _rows
-from ._items import DEAD_MIN, DROPPED, POP, Found, aget, without_marks
+from ._items import BORDER, DEAD_MIN, DROPPED, POP, Found, aget, without_marks
 from ._native import lib
 from ._rows import At
 from ._steps import LOST, adrive, drop
@@ -144,6 +144,8 @@ class QuipuSession(SessionABC):
             made = _rows.Rows()
             for _ in found if anew else [None]:
                 made.add(*POP)
+            if anew:
+                made.add(*BORDER)
             left = found[:-1] if anew else []
             for item in left:
                 _add(made, item)
@@ -152,7 +154,7 @@ class QuipuSession(SessionABC):
             except LOST:
                 continue  # somebody else was first: look again
             if anew:  # nothing that is left stands before these
-                up_to = following - 1 - len(left)
+                up_to = following - 2 - len(left)
                 await adrive(self.store, drop(self._key.decode(), DROPPED, up_to=up_to))
             return cast("TResponseInputItem", found[-1])
 

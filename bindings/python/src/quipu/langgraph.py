@@ -45,6 +45,10 @@ __all__ = ["QuipuSaver", "QuipuStore"]
 T = TypeVar("T")
 
 _SYSTEM = ROLES.index("system") + 1
+_REMOVED = "Earlier checkpoints were removed."
+# What is removed stands before this. As a user's message it begins a turn, so that no tool call
+# before it is answered behind it.
+_BORDER: rows.Row = ROLES.index("user") + 1, _REMOVED.encode(), b"", b"", ()
 _TAIL = 32  # rows that the first read of a thread asks for
 _NEAR = 64  # rows; a list that is nearer is read in the same call as the checkpoint
 _PAGE = 512  # rows of a page of a list
@@ -434,8 +438,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         if wanted is None or wanted == head.top_id:
             record, own = head.record, head.lines
         else:
-            record, own = yield from self._find(key, head, wanted)
-            lines = own
+            record, own, lines = yield from self._find(key, head, wanted)
         if record is None:
             return None
         found = [rows.writes_of(own[seq]) for seq in sorted(own) if rows.is_writes(own[seq])]
@@ -456,18 +459,18 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
     def _find(
         self, key: str, head: _Head, wanted: str
-    ) -> Step[tuple[Record | None, dict[int, bytes]]]:
-        """A checkpoint by its id, with rows that have all its writes."""
+    ) -> Step[tuple[Record | None, dict[int, bytes], dict[int, bytes]]]:
+        """A checkpoint by its id, with rows that have all its writes, and all rows of a range."""
         low, high = head.header.start, head.next
         late: dict[int, bytes] = {}
         if wanted > head.top_id:
-            return None, {}
+            return None, {}, {}
         if head.header.ordered:
             low, high = yield from self._halve(key, head, wanted)
             late = yield from self._late(key, head, high)
         found = yield from self._read(key, after=low - 1, before=high)
         if found is None:
-            return None, {}
+            return None, {}, {}
         lines = {
             seq: line
             for seq, line in {**found.lines, **late}.items()
@@ -477,8 +480,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
             if not rows.is_writes(lines[seq]):
                 record = rows.record_of(lines[seq])
                 if record.id == wanted:
-                    return record, lines
-        return None, {}
+                    return record, lines, found.lines  # late rows alone may lack pieces of a list
+        return None, {}, {}
 
     def _halve(self, key: str, head: _Head, wanted: str) -> Step[tuple[int, int]]:
         """Between which rows a checkpoint and its writes are, but for those that came late: from
@@ -796,26 +799,37 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
                 session_id=other.id,
             )
 
+    def _everything(self, key: str) -> Step[tuple[_Head, dict[int, bytes]] | None]:
+        """The newest rows of a session and all that count, as they were at one moment."""
+        while True:
+            fresh = yield from self._fresh(key)
+            if fresh is None:
+                return None
+            head = fresh[0]
+            found = yield from self._read(key, after=head.header.start - 1)
+            if found is not None and (found.uid, found.revision) == (head.uid, head.revision):
+                return head, found.lines
+
     def _rewrite(self, session: _Session, keep: Callable[[Record, _Head], bool]) -> Step[None]:
         """Keep some checkpoints of a session and remove the others from the file. Those that stay
         are appended again, as copies; a last row then says that what was before does not count, and
         that is removed. Until that row is stored, nothing is changed for a reader: copies count for
-        nobody, and those of a rewrite that died go with the next one."""
+        nobody, and those of a rewrite that died go with the next one. When none stays, the session
+        does, without any: a delete would also take what somebody else has just put there."""
         key = session.key
 
-        def change(head: _Head) -> Step[int]:
-            found = yield from self._read(key, after=head.header.start - 1)
+        def change(_: _Head) -> Step[int]:
+            found = yield from self._everything(key)  # others may have written since the known head
+            if found is None:
+                return 0
+            head, lines = found
             cursor = _Cursor(session)
             cursor.start = head.header.start
-            cursor.take(found.lines if found else {})
+            cursor.take(lines)
             kept = [record for record, _ in cursor.found if keep(record, head)]
-            if not found or len(kept) == len(cursor.found):
+            if len(kept) == len(cursor.found):
                 return head.header.start - 1  # what does not count may still be there
-            if not kept:
-                yield _requests.delete(key)
-                self._known.forget(key)
-                return 0
-            made, last = yield from self._copies(session, head, found.lines, cursor, kept)
+            made, last = yield from self._copies(session, head, lines, cursor, kept)
             nothing = Writes("", "", "", False, [])
             made.append(_silent(rows.writes_line(last, nothing)))
             at = head
@@ -826,7 +840,7 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
 
         covered = yield from self._retry(session, change)
         if covered:
-            yield from drop(key, "Earlier checkpoints were removed.", up_to=covered)
+            yield from drop(key, _REMOVED, up_to=covered)
             self._known.forget(key)
 
     def _copies(
@@ -842,7 +856,8 @@ class QuipuSaver(BaseCheckpointSaver[Any]):
         begin = head.next
         virtual = head._replace(header=Header(0, begin, True), record=None, lines={})
         lists: dict[str, Prefix] = {}
-        made: list[rows.Row] = []
+        made: list[rows.Row] = [_BORDER]
+        virtual = virtual._replace(next=begin + len(made))
         for record in kept:
             checkpoint = yield from self._values(session.key, record, lines)
             plan = self._plan(session, virtual, checkpoint, record.metadata, record.parent, lists)

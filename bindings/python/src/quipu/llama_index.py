@@ -15,7 +15,7 @@ from llama_index.core.storage.chat_store.base import BaseChatStore
 
 from . import _pages, _rows
 from ._errors import Limit
-from ._items import DEAD_MIN, POP, Items, without_marks
+from ._items import BORDER, DEAD_MIN, POP, Items, without_marks
 from ._rows import BATCH_MAX
 from ._steps import drive
 from ._store import AsyncStore, Store
@@ -50,17 +50,21 @@ class _Change:
         while same < min(len(found), len(after)) and found[same] == after[same]:
             same += 1
         drops = dead + 2 * (len(found) - same) > max(len(after), DEAD_MIN)
-        if drops and same < max(len(found), len(after)) and len(found) + len(after) <= BATCH_MAX:
+        drops = drops and same < max(len(found), len(after))
+        if drops and len(found) + len(after) < BATCH_MAX:
             same = 0
         marks = len(found) - same
-        self.count = marks + len(after) - same
+        anew = drops and same == 0 and marks < BATCH_MAX
         self.made = _rows.Rows()
         for _ in range(min(marks, BATCH_MAX)):
             self.made.add(*POP)
-        added = after[same : same + max(BATCH_MAX - marks, 0)]
+        if anew:
+            self.made.add(*BORDER)
+        added = after[same : same + max(BATCH_MAX - marks - anew, 0)]
         for item in added:
             _add(self.made, item)
-        self.live = len(added) if drops and same == 0 and marks < BATCH_MAX else None
+        self.count = marks + anew + len(after) - same
+        self.live = len(added) if anew else None
 
 
 class QuipuChatStore(BaseChatStore):
@@ -113,7 +117,7 @@ class QuipuChatStore(BaseChatStore):
                 )
             following = self._items.replace(key, change.made, seen) if change.count else 0
             if following and change.live is not None:
-                self._items.drop(key, following - 1 - change.live)
+                self._items.drop(key, following - 2 - change.live)
             if change.count == 0 or (following and change.count <= BATCH_MAX):
                 return found if wanted is not None else found[at or 0]
 
