@@ -17,7 +17,6 @@
 
 #include <ent/postgres.h>
 
-#include "library.h"
 #include "mask.h"
 #include "problems.h"
 #include "provider.h"

@@ -251,7 +251,7 @@ static size_t key_ask(FILE *terminal, const char *prompt, char *ret, size_t size
         n++;
     }
     (void)tcsetattr(fileno(terminal), TCSAFLUSH, &was);
-    fputs("\n", terminal);
+    (void)dprintf(fileno(terminal), "\n"); /* the stream's last operation was a read */
     return c == '\n' && n <= size ? n : 0;
 }
 

@@ -172,6 +172,7 @@ static quipu_status isolate_merge(quipu_live *session, const quipu_call_options 
     quipu_status status;
     qp_buf buf;
 
+    assert(session != NULL);
     if (session->active == NULL) {
         return QUIPU_OK;
     }
@@ -326,6 +327,7 @@ quipu_status quipu_live_end_child(quipu_live *parent, quipu_live *child, const q
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(parent != NULL);
     qp_mutex_lock(&parent->mutex);
     if (child == NULL) {
         status = isolate_merge(parent, call, &notices, reterr);

@@ -19,7 +19,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/option.h"
 #include "base/str.h"
 #include "store/tool_calls.h"
 

@@ -7,6 +7,7 @@
  * Locks: a snapshot is taken with the session's lock held, so events, state and revision belong
  * together. An append uses a session on its own stack, which no other thread can see.
  * On return of a successful append the identity is that of the session behind it. */
+#include <assert.h>
 #include <string.h>
 
 #include "adk/event.h"
@@ -69,8 +70,10 @@ static quipu_status snapshot_read(quipu_live *session, const quipu_live_query *q
                                   quipu_arena *arena, quipu_live_identity *identity,
                                   quipu_snapshot *ret, quipu_error *reterr)
 {
-    quipu_status status = qp_live_identity_read(session, arena, identity, reterr);
+    quipu_status status;
 
+    assert(session != NULL && arena != NULL && identity != NULL);
+    status = qp_live_identity_read(session, arena, identity, reterr);
     ret->identity = identity;
     ret->count = session->count;
     if (status == QUIPU_OK && (query->flags & QUIPU_LIVE_EVENTS) != 0) {
