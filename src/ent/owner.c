@@ -11,7 +11,6 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "ent/shard.h"
 
 /* One owner; it counts only while its generation is the table's. */
 typedef struct owner_slot {

@@ -438,7 +438,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
 {
     const qp_value bound = {.kind = QP_WORDS, .as.text = words};
     qp_plan *plan = &db->plan;
-    int64_t highest[QP_SEARCH_KEYS_MAX];
+    int64_t highest[QP_SEARCH_KEYS_MAX] = {0};
     char *copy = NULL;
     quipu_status status = QUIPU_OK;
 

@@ -67,10 +67,11 @@ typedef struct identity_view {
  * other threads open and close descriptors meanwhile. */
 static bool identity_is(DIR *dir, const char *name, const struct stat *file)
 {
+    const int folder = dirfd(dir);
     struct stat info;
 
-    assert(dir != NULL && file != NULL);
-    return fstatat(dirfd(dir), name, &info, 0) == 0 && info.st_dev == file->st_dev &&
+    assert(folder >= 0 && file != NULL);
+    return fstatat(folder, name, &info, 0) == 0 && info.st_dev == file->st_dev &&
            info.st_ino == file->st_ino;
 }
 

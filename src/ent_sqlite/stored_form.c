@@ -22,7 +22,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "ent/plan.h"
 #include "ent/row.h"
 #include "ent_sqlite/stmt.h"
@@ -47,8 +46,8 @@ static const char *const form_wrong[ENT_JSON + 1] = {
     [ENT_TEXT] = "typeof(@) <> 'text'",
     [ENT_BYTES] = "typeof(@) <> 'blob'",
     [ENT_TIME] = "typeof(@) <> 'text' OR length(@) <> 35 OR @ NOT GLOB '*-*-* *:*:*.*+00:00'",
-    [ENT_UUID] = "typeof(@) <> 'text' OR length(@) <> 36 OR @ NOT GLOB '*-*-*-*-*' OR "
-                 "@ GLOB '*[A-Z]*'",
+    [ENT_UUID] = ("typeof(@) <> 'text' OR length(@) <> 36 OR @ NOT GLOB '*-*-*-*-*' OR "
+                  "@ GLOB '*[A-Z]*'"),
     [ENT_ENUM] = "typeof(@) <> 'text'",
     [ENT_JSON] = "typeof(@) <> 'text'",
 };

@@ -116,6 +116,7 @@ static quipu_status open_store_parameter(char *uri, bool *row_security, quipu_er
  * refused as an unknown scheme. */
 static bool open_store_is_remote(const char *uri)
 {
+    assert(uri != NULL);
     return strncmp(uri, "http://", 7) == 0 || strncmp(uri, "https://", 8) == 0 ||
            strncmp(uri, "unix:", 5) == 0;
 }

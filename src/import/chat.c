@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "adk/event.h"
-#include "base/arena.h"
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/str.h"
@@ -85,9 +83,10 @@ void qp_chat_text(qp_chat *chat, quipu_str text, bool thought)
  * the import its speed. */
 static bool chat_is_object(quipu_str text)
 {
+    static const char blanks[] = {' ', '\t', '\r', '\n'};
     size_t at = 0;
 
-    while (at < text.n && memchr(" \t\r\n", text.p[at], 4) != NULL) {
+    while (at < text.n && memchr(blanks, text.p[at], sizeof(blanks)) != NULL) {
         at++;
     }
     return at < text.n && text.p[at] == '{' && qp_json_check(text, NULL, NULL) == QUIPU_OK;

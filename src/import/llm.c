@@ -309,6 +309,7 @@ static quipu_status llm_thread(qp_source *source, size_t session, const qp_llm_t
                      : qp_error_set(reterr, QUIPU_NOMEM, "no memory for the thread's turns");
     }
     if (status == QUIPU_OK && turns.n > 0) {
+        assert(sorted != NULL);
         memcpy(sorted, turns.items, turns.n * sizeof(*sorted));
         qsort(sorted, turns.n, sizeof(*sorted), llm_by_tip);
     }
@@ -381,6 +382,7 @@ static quipu_status llm_session(qp_source *source, const qp_source_session *sess
     if (status != QUIPU_OK) {
         return qp_source_fail(source, "the session", session->row, status, reterr);
     }
+    assert(thread != NULL || conversation != NULL);
     about.title = thread != NULL ? thread->name : conversation->name;
     if (session->count > 0) {
         about.created = source->items[places[0].row].time;

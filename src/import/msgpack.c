@@ -190,7 +190,9 @@ static quipu_status msgpack_read(msgpack_reader *reader, msgpack_head *ret, quip
         msgpack_set(ret, size > 0 ? msgpack_number(reader, size) : msgpack_long[first - 0xc4].fixed,
                     size > 0 ? size : 8);
         if (ret->kind == MSGPACK_EXT) {
-            ret->code = (int8_t)msgpack_number(reader, 1);
+            const int code = (int)msgpack_number(reader, 1); /* a signed byte */
+
+            ret->code = code < 0x80 ? code : code - 0x100;
         }
     }
     return msgpack_announces(ret) > reader->n ? msgpack_cut(reterr) : QUIPU_OK;
@@ -214,7 +216,7 @@ static quipu_str msgpack_take(msgpack_reader *reader, const msgpack_head *head)
  * n, so that 2 * n does not overflow. */
 static quipu_status msgpack_skip(msgpack_reader *reader, quipu_error *reterr)
 {
-    msgpack_head head;
+    msgpack_head head = {.kind = MSGPACK_NIL};
 
     for (uint64_t left = 1; left > 0; left--) {
         const quipu_status status = msgpack_read(reader, &head, reterr);
@@ -242,7 +244,7 @@ quipu_status qp_msgpack_get(qp_msgpack map, const char *key, qp_msgpack *ret_val
                             quipu_error *reterr)
 {
     msgpack_reader reader = msgpack_reader_of(map);
-    msgpack_head head;
+    msgpack_head head = {.kind = MSGPACK_NIL};
     quipu_status status = msgpack_read(&reader, &head, reterr);
     qp_msgpack found = {{NULL, 0}};
 
@@ -281,7 +283,7 @@ quipu_status qp_msgpack_list(qp_msgpack list, uint32_t *ret_count, qp_msgpack *r
                              quipu_error *reterr)
 {
     msgpack_reader reader = msgpack_reader_of(list);
-    msgpack_head head;
+    msgpack_head head = {.kind = MSGPACK_NIL};
     quipu_status status = msgpack_read(&reader, &head, reterr);
 
     if (status == QUIPU_OK && head.kind != MSGPACK_LIST) {
@@ -305,7 +307,7 @@ static quipu_status msgpack_write(msgpack_reader *reader, qp_jsonw *json, int de
 static quipu_status msgpack_write_key(msgpack_reader *reader, qp_jsonw *json, quipu_error *reterr)
 {
     char digits[24];
-    msgpack_head head;
+    msgpack_head head = {.kind = MSGPACK_NIL};
     quipu_status status = msgpack_read(reader, &head, reterr);
 
     if (status != QUIPU_OK) {
@@ -390,7 +392,7 @@ static quipu_status msgpack_write(msgpack_reader *reader, qp_jsonw *json, int de
 {
     char digits[24];
     quipu_str taken;
-    msgpack_head head;
+    msgpack_head head = {.kind = MSGPACK_NIL};
     quipu_status status = msgpack_read(reader, &head, reterr);
 
     if (status != QUIPU_OK) {

@@ -11,7 +11,6 @@
 #include "base/memory_json.h"
 #include "base/prompt_json.h"
 #include "base/str.h"
-#include "base/uuid.h"
 #include "remote/remote.h"
 
 #define MEMORIES QUIPU_STR("memories") /* the route's segment, and the member of its answer */

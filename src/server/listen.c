@@ -33,7 +33,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/thread.h"
 
 /* Clients that the system may accept before the loop does; systems lower it to their own limit.
  * LISTEN_HOST_SIZE holds the longest IPv6 address with its NUL. */

@@ -7,9 +7,7 @@
 #include <quipu/maintain.h>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "server/route.h"
-#include "server/server.h"
 #include "server/session_json.h"
 
 /* ---- compaction ------------------------------------------------------------------------------ */

@@ -105,7 +105,8 @@ static bool export_crypt_derive(const export_crypt_secret *secret,
     } else {
         memcpy(master, secret->bytes, sizeof(master));
     }
-    ok = ok && qp_hkdf(master, salt, header, EXPORT_CRYPT_FORM_AT, ret_keys, 2 * QP_KDF_KEY);
+    ok =
+        ok && qp_hkdf(master, salt, header, EXPORT_CRYPT_FORM_AT, ret_keys, (size_t)2 * QP_KDF_KEY);
     OPENSSL_cleanse(master, sizeof(master));
     return ok;
 }

@@ -12,12 +12,10 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "base/error.h"
 #include "base/str.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
 #include "store/export_run.h"
-#include "store/memory.h"
 
 /* A row of any of the tables that tables_walk() reads. */
 typedef union tables_row {

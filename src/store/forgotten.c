@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/arena.h"
 #include "base/buf.h"
 
 /* ---- the text ---------------------------------------------------------------------------------

@@ -25,7 +25,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "ent/row.h"
 #include "store/fork_chain.h"
 

@@ -16,7 +16,6 @@
 #include <ent/view.h>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "base/sum.h"
 #include "base/visible.h"
 

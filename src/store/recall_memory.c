@@ -18,7 +18,6 @@
 
 #include <ent/view.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "store/memory.h"

@@ -7,7 +7,6 @@
  * the two keys; after any other failure with the old one. */
 #include <assert.h>
 
-#include "base/error.h"
 #include "ent/maintenance.h"
 #include "store/maintain.h"
 #include "store/upgrade.h"

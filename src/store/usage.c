@@ -451,6 +451,7 @@ quipu_status quipu_usage_get(quipu_store *store, const quipu_usage_query *query,
     /* Copied by usage_finish(), or left behind by a failure. */
     qp_free(usage.rows);
     if (status == QUIPU_OK) {
+        assert(ret_report != NULL);
         *ret_report = &usage.report->pub;
     } else if (usage.report != NULL) {
         quipu_free(&usage.report->pub);

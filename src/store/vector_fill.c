@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "base/str.h"
 #include "store/fork_chain.h"
 #include "store/vector.h"
 
@@ -225,6 +224,7 @@ static quipu_status vector_fill_store(const vector_fill_commit *commit, ent_db *
     const qp_vector_batch *batch = commit->batch;
     quipu_status status = QUIPU_OK;
 
+    assert(row != NULL);
     for (size_t i = 0; i < batch->count && status == QUIPU_OK; i++) {
         const qp_vector_new made = {
             .session_number = row->id,

@@ -25,7 +25,6 @@
 #include "store/classes.h"
 #include "store/context_log.h"
 #include "store/memory_scope.h"
-#include "store/message.h"
 #include "store/purge.h"
 #include "store/state.h"
 #include "store/usage.h"

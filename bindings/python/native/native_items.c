@@ -12,7 +12,7 @@
 #define ITEMS_POP "{\"pop\":true}"
 #define ITEMS_AROUND 40      /* bytes around the text of an item: names, quotes, a comma */
 #define ITEMS_PAGE 256       /* items read at a time: larger allocations are slower */
-#define ITEMS_SPLIT_MIN 512  /* items that two threads read faster than one */
+#define ITEMS_SPLIT_MIN 2048 /* items that two threads read faster than one */
 #define ITEMS_RESERVE_MAX ((size_t)16 << 20) /* bytes reserved before the items arrive */
 #define ITEMS_ONES 0x0101010101010101u
 

@@ -25,7 +25,7 @@ from quipu.agents import QuipuSession
 Item = dict[str, Any]
 PAGE = 256  # as many as native_items.c reads at once
 MANY = 12 * PAGE
-SPLIT = 512  # more than so many behind the first page are read by two threads
+SPLIT = 2048  # more than so many behind the first page are read by two threads
 
 
 @pytest.fixture
