@@ -315,7 +315,6 @@ quipu_status qpy_items_get(qpy_task *task)
 {
     quipu_range range = QUIPU_RANGE_INIT;
     items_read read = {.revision = 0};
-    int64_t uid[2];
     quipu_status status;
 
     qpy_buf_take_spare(&read.buf, task->on);
@@ -339,9 +338,7 @@ quipu_status qpy_items_get(qpy_task *task)
         qpy_put_number(task, read.first);
         qpy_put_number(task, read.more_before);
         qpy_put_number(task, read.marks);
-        memcpy(uid, &read.uid, sizeof(uid));
-        qpy_put_number(task, uid[0]);
-        qpy_put_number(task, uid[1]);
+        qpy_put_uid(task, &read.uid);
     } else if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
         task->error = (quipu_error){0};
         status = QUIPU_OK;

@@ -155,6 +155,15 @@ void qpy_put_number(qpy_task *task, int64_t number)
     }
 }
 
+void qpy_put_uid(qpy_task *task, const quipu_uuid *uid)
+{
+    int64_t halves[2];
+
+    memcpy(halves, uid, sizeof(halves));
+    qpy_put_number(task, halves[0]);
+    qpy_put_number(task, halves[1]);
+}
+
 void qpy_put_time(qpy_task *task, quipu_time time)
 {
     qpy_put_number(task, time.s);

@@ -92,6 +92,7 @@ static inline quipu_allocator qpy_memory(void)
 void qpy_put_text(qpy_task *task, quipu_str text);
 void qpy_put_own(qpy_task *task, quipu_str text); /* one that is in the task's arena already */
 void qpy_put_number(qpy_task *task, int64_t number);
+void qpy_put_uid(qpy_task *task, const quipu_uuid *uid); /* as two numbers, its halves */
 void qpy_put_time(qpy_task *task, quipu_time time);
 quipu_status qpy_no_memory(qpy_task *task);
 

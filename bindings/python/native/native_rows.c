@@ -81,14 +81,10 @@ static quipu_status rows_messages(qpy_task *task, quipu_messages *ret_messages)
 static void rows_put(qpy_task *task, int64_t revision, int64_t next_seq, bool repeated,
                      const quipu_uuid *uid)
 {
-    int64_t halves[2];
-
-    memcpy(halves, uid, sizeof(halves));
     qpy_put_number(task, revision);
     qpy_put_number(task, next_seq);
     qpy_put_number(task, repeated);
-    qpy_put_number(task, halves[0]);
-    qpy_put_number(task, halves[1]);
+    qpy_put_uid(task, uid);
 }
 
 /* A session that does not exist yet, with its first rows. */
@@ -118,8 +114,8 @@ static quipu_status rows_create(qpy_task *task, quipu_messages messages)
  * which also an existing one gets, or none. Numbers: the revision that the session must have, or one of
  * ROWS_*; the uid that it must have as two, zeros for any; in how many milliseconds an existing one
  * shall expire, 0: as it would. A session that was deleted and made again has another uid, and may have
- * the same revision. Returns the new revision, the next number, whether all
- * rows were stored before (then nothing else was), and the uid as two: a new session's, or what was given. */
+ * the same revision. Returns the new revision, the next number, whether all rows were stored before (then
+ * nothing else was), and the uid as two: a new session's, or what was given. */
 quipu_status qpy_rows_add(qpy_task *task)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
@@ -294,7 +290,6 @@ quipu_status qpy_rows_get(qpy_task *task)
 {
     rows_part part = {.task = task, .range = QUIPU_RANGE_INIT};
     const rows_read *read = &part.read;
-    int64_t uid[2];
 
     qpy_buf_take_spare(&part.buf, task->on);
     part.range.after_seq = task->given[0];
@@ -306,11 +301,9 @@ quipu_status qpy_rows_get(qpy_task *task)
         rows_rest(&part);
     }
     if (part.status == QUIPU_OK) {
-        memcpy(uid, &read->uid, sizeof(uid));
         qpy_buf_add(&part.buf, "", 0);
         qpy_put_buf(task, &part.buf);
-        qpy_put_number(task, uid[0]);
-        qpy_put_number(task, uid[1]);
+        qpy_put_uid(task, &read->uid);
         qpy_put_number(task, read->revision);
         qpy_put_number(task, read->next_seq);
         qpy_put_number(task, read->first);
